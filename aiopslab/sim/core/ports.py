@@ -1,0 +1,168 @@
+"""What the cluster core asks of the world: the container runtime, probes, logs, usage, exec.
+
+``sim.world`` implements ``World``; the kubelet and the API server see only these protocols, so both can
+be tested with a few lines of fake.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+Obj = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerRef:
+    """One run of one container. ``attempt`` counts restarts, so each run has its own log."""
+
+    namespace: str
+    pod: str
+    pod_uid: str
+    container: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerSpec:
+    """What the kubelet starts: everything resolved, as the runtime would get it."""
+
+    ref: ContainerRef
+    image: str
+    command: tuple[str, ...]  # command + args as given; empty means the image's own
+    env: dict[str, str]
+    files: dict[str, str]  # mounted ConfigMaps, Secrets, token: absolute path -> text
+    labels: dict[str, str]
+    node: str
+    pod_ip: str
+    cpu_limit_cores: float | None
+    memory_limit_bytes: int | None
+    tty: bool = False
+    stdin: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StartResult:
+    """What a freshly started container will do by itself.
+
+    ``exit_after_s`` None means it runs until stopped. ``error`` set means the runtime could not even
+    start it (``RunContainerError``/``StartError``, exit 128).
+    """
+
+    exit_after_s: float | None = None
+    exit_code: int = 0
+    reason: str = ""  # "" lets the kubelet choose Completed/Error
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeResult:
+    """Outcome of one probe. ``message`` is what follows ``Readiness probe failed: `` in the event."""
+
+    ok: bool
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerExit:
+    """The world ended a container by itself: a crash, an OOM kill (137, ``OOMKilled``)."""
+
+    ref: ContainerRef
+    exit_code: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Momentary use of one container: cores, bytes."""
+
+    cpu_cores: float
+    memory_bytes: int
+
+
+@dataclass(slots=True)
+class ExecResult:
+    """Outcome of a command in a container. ``error`` set means it could not be started (exit 126/127)."""
+
+    stdout: bytes = b""
+    stderr: bytes = b""
+    exit_code: int = 0
+    error: str = ""
+    duration_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One line as the runtime stored it; ``at`` is Unix seconds with sub-second part."""
+
+    at: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogQuery:
+    """Which lines: from ``since`` (exclusive of older), the last ``tail``; None means no bound."""
+
+    since: float | None = None
+    until: float | None = None
+    tail: int | None = None
+
+
+class ImageRegistry(Protocol):
+    """What can be pulled. Unknown tags of known repositories fail; reserved hosts fail."""
+
+    def pull(self, image: str) -> str | None:
+        """None when it can be pulled, else the error text of the runtime."""
+
+    def pull_seconds(self, image: str) -> float:
+        """How long the first pull on a node takes."""
+
+    def size_bytes(self, image: str) -> int:
+        """Image size for the ``Pulled`` event."""
+
+
+class World(Protocol):
+    """What containers do. All times are virtual Unix seconds."""
+
+    images: ImageRegistry
+
+    def start(self, spec: ContainerSpec, now: float) -> StartResult:
+        """A container starts; the world runs its program from now on."""
+
+    def stop(self, ref: ContainerRef, now: float, grace_s: float) -> tuple[float, int]:
+        """SIGTERM. Returns (seconds until it ends, exit code); 137 when the grace period is used up."""
+
+    def ended(self, ref: ContainerRef, now: float) -> None:
+        """The container is gone (after stop, or after its own exit); the log stays readable."""
+
+    def forget(self, pod_uid: str) -> None:
+        """The pod was deleted: logs go, as on a node."""
+
+    def probe(self, ref: ContainerRef, probe: Obj, now: float) -> ProbeResult:
+        """Run a probe (``httpGet``, ``tcpSocket``, ``grpc`` or ``exec`` in ``probe``; named ports are
+        already numbers) against what the container really answers at ``now``."""
+
+    def exits(self, now: float) -> list[ContainerExit]:
+        """Containers that the world ended since the last call."""
+
+    def run_until(self, now: float) -> None:
+        """Simulate traffic up to ``now`` with the state seen so far. Idempotent."""
+
+    def usage(self, ref: ContainerRef, now: float) -> Usage | None:
+        """Use over the last window, or None before the first sample."""
+
+    def exec(self, ref: ContainerRef, argv: list[str], stdin: bytes, now: float) -> ExecResult:
+        """Run a command in the container's simulated userland."""
+
+    def logs(self, ref: ContainerRef, query: LogQuery) -> list[LogLine] | None:
+        """Lines of one container run, oldest first; None when there is no such log."""
+
+
+@dataclass
+class Principal:
+    """Who asks. ``extra`` as in UserInfo."""
+
+    username: str
+    groups: tuple[str, ...] = ()
+    uid: str = ""
+    extra: dict[str, list[str]] = field(default_factory=dict)
