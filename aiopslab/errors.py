@@ -43,7 +43,11 @@ class UnknownIdError(AuthorError):
     def __init__(self, kind: str, wanted: str, known: Iterable[str]) -> None:
         self.kind, self.wanted = kind, wanted
         self.suggestions = did_you_mean(wanted, known)
-        hint = f"Did you mean {' or '.join(self.suggestions)}?" if self.suggestions else f"`aiopslab list {kind}s` names them all."
+        hint = (
+            f"Did you mean {' or '.join(self.suggestions)}?"
+            if self.suggestions
+            else f"`aiopslab list {kind}s` names them all."
+        )
         super().__init__(f"unknown {kind} {wanted!r}. {hint}")
 
 

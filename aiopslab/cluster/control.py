@@ -1,0 +1,61 @@
+"""Client of the embedded cluster's control socket: HTTP over a unix socket that only the lab holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import aiohttp
+
+from aiopslab.errors import ClusterError
+
+# A whole baseline may be simulated in one call; a stuck process must still be noticed.
+REQUEST_WALL_S_MAX = 300.0
+
+
+class Control:
+    """Calls of the control socket. One connection, kept open."""
+
+    def __init__(self, socket: Path) -> None:
+        self._socket = socket
+        self._session: aiohttp.ClientSession | None = None
+
+    async def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+        """One request. Raises ClusterError when the process does not answer or refuses."""
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.UnixConnector(str(self._socket)),
+                timeout=aiohttp.ClientTimeout(total=REQUEST_WALL_S_MAX),
+            )
+        try:
+            async with self._session.request(method, f"http://control{path}", json=body) as response:
+                answer = await response.json()
+        except (TimeoutError, aiohttp.ClientError, OSError) as error:
+            raise ClusterError(f"the embedded cluster does not answer {method} {path}: {error!r}") from error
+        if response.status >= 400:
+            raise ClusterError(f"the embedded cluster refused {method} {path}: {answer.get('error', answer)}")
+        return answer
+
+    async def close(self) -> None:
+        """Close the connection; safe to call twice."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+
+class SteppedClock:
+    """Virtual time: it passes only when somebody sleeps."""
+
+    mode: Literal["stepped", "wall"] = "stepped"
+
+    def __init__(self, control: Control) -> None:
+        self._control = control
+
+    async def now(self) -> float:
+        """Virtual Unix seconds."""
+        return float((await self._control.call("GET", "/state"))["now"])
+
+    async def sleep(self, seconds: float) -> float:
+        """Simulate ``seconds``; returns as soon as they are simulated."""
+        answer = await self._control.call("POST", "/advance", {"seconds": max(0.0, seconds)})
+        return float(answer["now"])

@@ -1,0 +1,147 @@
+"""One container as its own processes see it: files, environment, processes, network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+Flavour = Literal["distroless", "alpine", "debian"]
+ConnectOutcome = Literal["open", "refused", "timeout", "unreachable"]
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """Answer of the cluster's DNS. ``rcode`` NOERROR, NXDOMAIN, SERVFAIL or TIMEOUT."""
+
+    name: str  # fully qualified name that answered
+    addresses: tuple[str, ...]
+    rcode: str = "NOERROR"
+
+
+@dataclass(frozen=True, slots=True)
+class Connect:
+    """Outcome of a TCP connect. ``speaks`` names the protocol of the listener: http, grpc, redis, ''."""
+
+    outcome: ConnectOutcome
+    delay_s: float
+    speaks: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpReply:
+    """An HTTP answer, or ``status`` 0 when the peer closed the connection without one."""
+
+    status: int
+    body: bytes
+    content_type: str
+    delay_s: float
+
+
+class Network(Protocol):
+    """The container's network, as the world simulates it at this instant."""
+
+    nameserver: str
+
+    def resolve(self, name: str) -> Resolution:
+        """Look a name up with the pod's search path."""
+
+    def connect(self, address: str, port: int) -> Connect:
+        """Open a TCP connection to an IP address (pod, Service or outside)."""
+
+    def http(self, address: str, port: int, method: str, path: str) -> HttpReply:
+        """One HTTP request on an open connection."""
+
+    def redis(self, address: str, port: int) -> dict[str, object] | None:
+        """The key space of the redis that answers there (shared, mutable), or None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A row of ``ps``."""
+
+    pid: int
+    user: str
+    command: str
+    cpu_s: float
+    rss_bytes: int
+
+
+@dataclass
+class Machine:
+    """State of one container run. ``files`` is the writable view; it lives as long as the run."""
+
+    hostname: str
+    flavour: Flavour
+    env: dict[str, str]
+    files: dict[str, bytes]
+    now: float
+    pod_ip: str
+    network: Network
+    processes: list[Process]
+    user: str = "root"
+    uid: int = 0
+    workdir: str = "/"
+    tools: frozenset[str] = frozenset()  # extra programs of this image: redis-cli, curl, psql ...
+    binary: str = ""  # the image's own program, present even in distroless
+    read_only: bool = False
+    memory_limit_bytes: int | None = None
+    cpu_limit_cores: float | None = None
+    listening: tuple[tuple[int, str], ...] = ()  # (port, program)
+    redis: dict[str, object] | None = None  # this container's own key space, when it is a redis
+    started_at: float = 0.0
+    kill: Callable[[int, int], None] | None = None  # (pid, signal): what kill(1) does to a real process
+    spent_s: float = field(default=0.0)  # simulated time that the command has used so far
+
+    def resolved(self, path: str) -> str:
+        """Absolute, normalised form of a path."""
+        full = path if path.startswith("/") else f"{self.workdir.rstrip('/')}/{path}"
+        parts: list[str] = []
+        for part in full.split("/"):
+            if part == "..":
+                parts[-1:] = []
+            elif part not in ("", "."):
+                parts.append(part)
+        return "/" + "/".join(parts)
+
+    def is_dir(self, path: str) -> bool:
+        """Whether something lies below ``path``, or it is a standard directory."""
+        path = self.resolved(path)
+        prefix = path.rstrip("/") + "/"
+        return path in STANDARD_DIRS or any(name.startswith(prefix) for name in self.files)
+
+    def children(self, path: str) -> list[str]:
+        """Names directly below a directory, sorted."""
+        prefix = self.resolved(path).rstrip("/") + "/"
+        names = {
+            name[len(prefix) :].split("/")[0] for name in (*self.files, *STANDARD_DIRS) if name.startswith(prefix)
+        }
+        return sorted(names - {""})
+
+    def writable(self, path: str) -> bool:
+        """Whether a process here may write ``path``: tmpfs always, the root only when not read-only."""
+        path = self.resolved(path)
+        if path.startswith(("/tmp/", "/dev/shm/", "/data/")):
+            return True
+        return not self.read_only and self.uid == 0 and not path.startswith(("/proc", "/sys"))
+
+
+STANDARD_DIRS = (
+    "/",
+    "/bin",
+    "/dev",
+    "/etc",
+    "/home",
+    "/lib",
+    "/proc",
+    "/root",
+    "/run",
+    "/sbin",
+    "/sys",
+    "/tmp",
+    "/usr",
+    "/usr/bin",
+    "/usr/local",
+    "/var",
+    "/var/log",
+)

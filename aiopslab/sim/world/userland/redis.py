@@ -1,0 +1,218 @@
+"""redis-cli against the redis that answers at an address: the common commands, with state."""
+
+from __future__ import annotations
+
+import fnmatch
+import shlex
+from collections.abc import Callable
+
+from aiopslab.sim.world.userland.io import Io, number, program
+from aiopslab.sim.world.userland.network import connect, lookup
+
+Space = dict[str, object]
+WRONG_TYPE = "(error) WRONGTYPE Operation against a key holding the wrong kind of value"
+Reply = str | int | None | list["Reply"]
+
+
+class RedisError(Exception):
+    """An ``(error)`` reply; the text is what follows."""
+
+
+@program("redis-cli", "valkey-cli")
+def redis_cli(io: Io, argv: list[str]) -> int:
+    """redis-cli [-h HOST] [-p PORT] [-n DB] [--raw] [COMMAND ARG...]; commands on standard input otherwise"""
+    host, port = "127.0.0.1", 6379
+    words: list[str] = []
+    at = 1
+    while at < len(argv):
+        word = argv[at]
+        if word in ("-h", "-p", "-n", "-a", "-u") and not words:
+            value = argv[at + 1] if at + 1 < len(argv) else ""
+            host, port = (value, port) if word == "-h" else (host, number(value, port) if word == "-p" else port)
+            at += 2
+            continue
+        if not (word.startswith("--") and not words):
+            words.append(word)
+        at += 1
+    space = _open(io, host, port)
+    if space is None:
+        return 1
+    lines = [words] if words else [shlex.split(line) for line in io.text().splitlines() if line.strip()]
+    raw = "--raw" in argv
+    for line in lines:
+        try:
+            io.line(shown(execute(space, line), raw))
+        except RedisError as error:
+            io.line(f"(error) {error}" if not raw else str(error))
+    return 0
+
+
+def _open(io: Io, host: str, port: int) -> Space | None:
+    if host.startswith("127.") or host == "localhost":
+        address = io.machine.pod_ip
+        if io.machine.redis is not None and port == 6379:
+            return io.machine.redis
+    else:
+        answer = lookup(io, host)
+        if not answer.addresses:
+            io.err(f"Could not connect to Redis at {host}:{port}: Name does not resolve")
+            return None
+        address = answer.addresses[0]
+    result = connect(io, address, port)
+    space = io.machine.network.redis(address, port) if result.outcome == "open" else None
+    if space is None:
+        why = {"refused": "Connection refused", "timeout": "Operation timed out", "open": "Protocol error"}
+        io.err(f"Could not connect to Redis at {host}:{port}: {why.get(result.outcome, 'Host is unreachable')}")
+    return space
+
+
+def inline(space: Space, text: str) -> str:
+    """Inline protocol, as ``nc`` would speak it: one command a line, RESP replies."""
+    answers = []
+    for line in text.splitlines():
+        words = line.split()
+        if not words:
+            continue
+        try:
+            reply = execute(space, words)
+        except RedisError as error:
+            answers.append(f"-{error}\r\n")
+            continue
+        answers.append(f":{reply}\r\n" if isinstance(reply, int) else f"+{reply}\r\n")
+    return "".join(answers)
+
+
+def shown(reply: Reply, raw: bool = False, indent: str = "") -> str:
+    """A reply as redis-cli prints it on a terminal (``raw``: as it does into a pipe)."""
+    if reply is None:
+        return "" if raw else "(nil)"
+    if isinstance(reply, int):
+        return str(reply) if raw else f"(integer) {reply}"
+    if isinstance(reply, str):
+        return reply if raw or reply in ("OK", "PONG") or "\n" in reply else f'"{reply}"'
+    if not reply:
+        return "" if raw else "(empty array)"
+    if raw:
+        return "\n".join(shown(item, raw) for item in reply)
+    return "\n".join(f"{indent}{i}) {shown(item, raw, indent + '   ')}" for i, item in enumerate(reply, 1))
+
+
+def execute(space: Space, words: list[str]) -> Reply:
+    """Run one command on a key space. Raises RedisError."""
+    name, arguments = words[0].upper(), words[1:]
+    command = COMMANDS.get(name)
+    if command is None:
+        shown_args = " ".join(f"'{a}'" for a in arguments)
+        raise RedisError(f"ERR unknown command '{words[0]}', with args beginning with: {shown_args}")
+    least, function = command
+    if len(arguments) < least:
+        raise RedisError(f"ERR wrong number of arguments for '{words[0].lower()}' command")
+    return function(space, arguments)
+
+
+def _keys(space: Space, arguments: list[str]) -> Reply:
+    return [k for k in sorted(space) if fnmatch.fnmatchcase(k, arguments[0])]
+
+
+def _get(space: Space, arguments: list[str]) -> Reply:
+    value = space.get(arguments[0])
+    if value is not None and not isinstance(value, str):
+        raise RedisError(WRONG_TYPE.removeprefix("(error) "))
+    return value
+
+
+def _set(space: Space, arguments: list[str]) -> Reply:
+    space[arguments[0]] = arguments[1]
+    return "OK"
+
+
+def _del(space: Space, arguments: list[str]) -> Reply:
+    return sum(space.pop(key, None) is not None for key in arguments)
+
+
+def _exists(space: Space, arguments: list[str]) -> Reply:
+    return sum(key in space for key in arguments)
+
+
+def _type(space: Space, arguments: list[str]) -> Reply:
+    value = space.get(arguments[0])
+    return "none" if value is None else "string" if isinstance(value, str) else "hash"
+
+
+def _hash(space: Space, key: str) -> dict[str, str]:
+    value = space.get(key, {})
+    if not isinstance(value, dict):
+        raise RedisError(WRONG_TYPE.removeprefix("(error) "))
+    return value
+
+
+def _hgetall(space: Space, arguments: list[str]) -> Reply:
+    return [part for pair in _hash(space, arguments[0]).items() for part in pair]
+
+
+def _hget(space: Space, arguments: list[str]) -> Reply:
+    return _hash(space, arguments[0]).get(arguments[1])
+
+
+def _hset(space: Space, arguments: list[str]) -> Reply:
+    fields = _hash(space, arguments[0])
+    new = 0
+    for name, value in zip(arguments[1::2], arguments[2::2], strict=False):
+        new += name not in fields
+        fields[name] = value
+    space[arguments[0]] = fields
+    return new
+
+
+def _scan(space: Space, arguments: list[str]) -> Reply:
+    return ["0", [*sorted(space)]]
+
+
+def _flush(space: Space, arguments: list[str]) -> Reply:
+    space.clear()
+    return "OK"
+
+
+def _info(space: Space, arguments: list[str]) -> Reply:
+    sections = {
+        "server": "# Server\nredis_version:7.4.1\nredis_mode:standalone\nprocess_id:1\ntcp_port:6379",
+        "memory": "# Memory\nused_memory_human:1.61M\nmaxmemory:0\nmaxmemory_policy:noeviction",
+        "replication": "# Replication\nrole:master\nconnected_slaves:0",
+        "persistence": "# Persistence\nloading:0\nrdb_last_bgsave_status:ok\naof_enabled:0",
+        "keyspace": "# Keyspace" + (f"\ndb0:keys={len(space)},expires={len(space)},avg_ttl=0" if space else ""),
+    }
+    wanted = arguments[0].lower() if arguments else ""
+    return sections.get(wanted, "\n\n".join(sections.values()))
+
+
+def _config(space: Space, arguments: list[str]) -> Reply:
+    values = {
+        "maxmemory": "0",
+        "maxmemory-policy": "noeviction",
+        "save": "3600 1 300 100 60 10000",
+        "appendonly": "no",
+    }
+    if arguments[0].upper() != "GET" or len(arguments) < 2:
+        return "OK"
+    return [part for k, v in sorted(values.items()) if fnmatch.fnmatchcase(k, arguments[1]) for part in (k, v)]
+
+
+COMMANDS: dict[str, tuple[int, Callable[[Space, list[str]], Reply]]] = {
+    "CONFIG": (1, _config),
+    "DBSIZE": (0, lambda space, arguments: len(space)),
+    "DEL": (1, _del),
+    "EXISTS": (1, _exists),
+    "FLUSHALL": (0, _flush),
+    "FLUSHDB": (0, _flush),
+    "GET": (1, _get),
+    "HGET": (2, _hget),
+    "HGETALL": (1, _hgetall),
+    "HSET": (3, _hset),
+    "INFO": (0, _info),
+    "KEYS": (1, _keys),
+    "PING": (0, lambda space, arguments: arguments[0] if arguments else "PONG"),
+    "SCAN": (1, _scan),
+    "SET": (2, _set),
+    "TTL": (1, lambda space, arguments: 172_800 if arguments[0] in space else -2),
+    "TYPE": (1, _type),
+}

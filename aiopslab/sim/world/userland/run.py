@@ -1,0 +1,216 @@
+"""Start one command in a container, as the runtime's exec does."""
+
+from __future__ import annotations
+
+from aiopslab.sim.core.ports import ExecResult
+from aiopslab.sim.world.userland import files, network, redis, system, text  # noqa: F401  (they register programs)
+from aiopslab.sim.world.userland.io import PROGRAMS, Io, OutputLimit
+from aiopslab.sim.world.userland.machine import Machine
+from aiopslab.sim.world.userland.shell import Shell
+
+SHELLS = {"distroless": (), "alpine": ("sh", "ash"), "debian": ("sh", "dash", "bash")}
+
+# What an image of each flavour brings. Anything else must be among the image's own tools.
+BUSYBOX = frozenset(
+    [
+        "[",
+        "awk",
+        "base64",
+        "basename",
+        "cat",
+        "cp",
+        "cut",
+        "date",
+        "df",
+        "dirname",
+        "du",
+        "echo",
+        "egrep",
+        "env",
+        "false",
+        "fgrep",
+        "find",
+        "free",
+        "grep",
+        "head",
+        "hostname",
+        "id",
+        "ifconfig",
+        "ip",
+        "kill",
+        "ls",
+        "md5sum",
+        "mkdir",
+        "mount",
+        "mv",
+        "nc",
+        "netstat",
+        "nslookup",
+        "ping",
+        "printenv",
+        "printf",
+        "ps",
+        "pwd",
+        "rm",
+        "sed",
+        "seq",
+        "sha256sum",
+        "sleep",
+        "sort",
+        "stat",
+        "tail",
+        "tee",
+        "test",
+        "time",
+        "timeout",
+        "top",
+        "touch",
+        "tr",
+        "true",
+        "uname",
+        "uniq",
+        "uptime",
+        "wc",
+        "wget",
+        "which",
+        "whoami",
+        "xargs",
+        "yes",
+    ]
+)
+DEBIAN = frozenset(
+    [
+        "[",
+        "awk",
+        "base64",
+        "basename",
+        "cat",
+        "cp",
+        "cut",
+        "date",
+        "df",
+        "dirname",
+        "du",
+        "echo",
+        "egrep",
+        "env",
+        "false",
+        "fgrep",
+        "find",
+        "getent",
+        "grep",
+        "head",
+        "hostname",
+        "id",
+        "ls",
+        "md5sum",
+        "mkdir",
+        "mount",
+        "mv",
+        "printenv",
+        "printf",
+        "pwd",
+        "rm",
+        "sed",
+        "seq",
+        "sha256sum",
+        "sleep",
+        "sort",
+        "stat",
+        "tail",
+        "tee",
+        "test",
+        "timeout",
+        "touch",
+        "tr",
+        "true",
+        "uname",
+        "uniq",
+        "wc",
+        "which",
+        "whoami",
+        "xargs",
+        "yes",
+        "apt-get",
+        "apt",
+    ]
+)
+FLAVOUR_PROGRAMS = {
+    "distroless": frozenset[str](),
+    "alpine": BUSYBOX | {"apk", "getent"},
+    "debian": DEBIAN,
+}
+RUNTIME_ERROR = (
+    'OCI runtime exec failed: exec failed: unable to start container process: exec: "{name}": {why}: unknown'
+)
+
+
+def available(machine: Machine, name: str) -> bool:
+    """Whether the image has a program of this name."""
+    base = name.rsplit("/", 1)[-1]
+    if name == machine.binary or base in machine.tools or base in SHELLS[machine.flavour]:
+        return True
+    return base in FLAVOUR_PROGRAMS[machine.flavour] and base in PROGRAMS
+
+
+def run(machine: Machine, argv: list[str], stdin: bytes) -> ExecResult:
+    """Run ``argv``; ``ExecResult.error`` is set when the image has no such program."""
+    if not argv or not available(machine, argv[0]):
+        name = argv[0] if argv else ""
+        why = (
+            "stat " + name + ": no such file or directory" if "/" in name else "executable file not found in $PATH"
+        )
+        return ExecResult(exit_code=127, error=RUNTIME_ERROR.format(name=name, why=why))
+    machine.spent_s = 0.0
+    stdout, stderr, code = execute(machine, argv, stdin, machine.env)
+    return ExecResult(stdout, stderr, code, duration_s=machine.spent_s)
+
+
+def execute(machine: Machine, argv: list[str], stdin: bytes, env: dict[str, str]) -> tuple[bytes, bytes, int]:
+    """Run a program that may not exist; a missing one ends as it does in a shell (127)."""
+    name = argv[0].rsplit("/", 1)[-1]
+    if not available(machine, argv[0]):
+        return b"", f"sh: {argv[0]}: not found\n".encode(), 127
+    if name in SHELLS[machine.flavour]:
+        return _shell(machine, argv, stdin, env)
+    function = PROGRAMS.get(name)
+    if function is None:  # the image's own server binary: a second copy cannot bind its port
+        return b"", f"{name}: listen: bind: address already in use\n".encode(), 1
+    io = Io(machine, stdin, lambda words, data: execute(machine, words, data, env))
+    saved, machine.env = machine.env, env
+    try:
+        code = function(io, argv)
+    except OutputLimit:
+        code = 141
+    finally:
+        machine.env = saved
+    return bytes(io.stdout), bytes(io.stderr), code
+
+
+def _shell(machine: Machine, argv: list[str], stdin: bytes, env: dict[str, str]) -> tuple[bytes, bytes, int]:
+    """``sh -c SCRIPT [name args]``, ``sh FILE``, or a script on standard input."""
+    flags = []
+    rest = argv[1:]
+    while rest and rest[0].startswith("-") and rest[0] != "--":
+        flags.append(rest.pop(0))
+    name = zero = argv[0].rsplit("/", 1)[-1]
+    if any("c" in flag for flag in flags if not flag.startswith("--")):
+        if not rest:
+            return b"", f"{name}: -c: option requires an argument\n".encode(), 2
+        script, arguments, zero = rest[0], rest[2:], (rest[1] if len(rest) > 1 else name)
+    elif rest:
+        content = machine.files.get(machine.resolved(rest[0]))
+        if content is None:
+            return b"", f"{name}: can't open '{rest[0]}': No such file or directory\n".encode(), 2
+        script, arguments = content.decode(errors="replace"), rest[1:]
+    else:
+        script, arguments, stdin = stdin.decode(errors="replace"), [], b""
+    workdir = machine.workdir
+    shell = Shell(machine, lambda w, d, e: execute(machine, w, d, e), name, arguments, {**env}, zero=zero)
+    try:
+        code = shell.run(script, stdin)
+    except OutputLimit:
+        code = 141
+    finally:
+        machine.workdir = workdir
+    return bytes(shell.out), bytes(shell.err), code
