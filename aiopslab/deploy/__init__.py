@@ -1,0 +1,1 @@
+"""Deployment engine: installs what is in ``apps/``. See ``deploy.engine``."""

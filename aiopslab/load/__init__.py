@@ -1,0 +1,1 @@
+"""Load engine: runs what is in ``workloads/``. See ``load.engine``."""

@@ -138,6 +138,9 @@ class World(Protocol):
     def forget(self, pod_uid: str) -> None:
         """The pod was deleted: logs go, as on a node."""
 
+    def refresh_files(self, ref: ContainerRef, files: dict[str, str], now: float) -> None:
+        """A mounted ConfigMap or Secret changed, and the kubelet has brought the files up to date."""
+
     def probe(self, ref: ContainerRef, probe: Obj, now: float) -> ProbeResult:
         """Run a probe (``httpGet``, ``tcpSocket``, ``grpc`` or ``exec`` in ``probe``; named ports are
         already numbers) against what the container really answers at ``now``."""

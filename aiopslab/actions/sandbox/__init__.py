@@ -1,0 +1,1 @@
+"""The closed room that an agent's commands run in."""

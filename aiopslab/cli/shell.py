@@ -1,0 +1,104 @@
+"""``aiopslab shell PROBLEM``: a person takes the agent's seat.
+
+What is typed is an action (``get_logs("shop", "cart")``, ``submit("Yes")``) or else a shell command, which runs in
+the agent's own sandbox. The run is recorded and judged like any other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+
+from rich.console import Console
+from rich.text import Text
+
+from aiopslab.cli.launch import Launch, RunFlags
+from aiopslab.cli.output import console
+from aiopslab.cli.running import run_async
+from aiopslab.cli.summary import exit_code
+
+PROMPT = "on-call> "
+STEPS_MAX = 10_000  # a person is not hurried
+_LEAVE = frozenset({"exit", "quit"})
+_CALL = re.compile(r"([A-Za-z_]\w*)\s*\(.*\)\s*\Z", re.DOTALL)
+
+
+def shell(problem: str, *, flags: RunFlags | None = None) -> int:
+    """Take the agent's seat: type actions or shell commands, submit, and be judged.
+
+    Parameters
+    ----------
+    problem
+        A task id, as listed by ``aiopslab list``.
+    """
+    from aiopslab.cli.progress import Display
+    from aiopslab.cli.report import print_report
+
+    flags = flags or RunFlags()
+    launch = Launch.prepare(problem, replace(flags, max_steps=flags.max_steps or STEPS_MAX), person=True)
+    with Display(console(stderr=True), steps=False) as display:
+        finished = run_async(launch.run(Person(console()), display))
+    print_report(finished.record, finished.result, finished.folder)
+    return exit_code(finished.result.verdict)
+
+
+class Person:
+    """An agent whose replies are typed at a prompt."""
+
+    def __init__(self, out: Console) -> None:
+        self._out = out
+        self._actions: Mapping[str, str] = {}
+
+    def init_context(self, problem_desc: str, instructions: str, apis: Mapping[str, str]) -> None:
+        """Show the task; the actions on request."""
+        self._actions = apis
+        self._out.print(Text(problem_desc.strip()))
+        self._out.print(
+            Text(
+                "Type an action or a shell command; `help` lists the actions, `exit` gives up.\n", style="dim"
+            )
+        )
+
+    async def get_action(self, state: str) -> str:
+        """Show the observation and ask for the next action."""
+        shown = state.removesuffix("Please take the next action").rstrip()
+        if shown:
+            self._out.print(Text(shown))
+        while True:
+            line = self._ask()
+            if line is None or line in _LEAVE:
+                signal.raise_signal(signal.SIGINT)  # ends the run as Ctrl-C does: in order, with its record
+                await asyncio.Event().wait()
+            elif line == "help":
+                for text in self._actions.values():
+                    self._out.print(Text(text + "\n"))
+            elif line:
+                return reply_for(line, self._actions)
+
+    def _ask(self) -> str | None:
+        """One line, or None at the end of input. Waits on this thread: nothing else happens meanwhile."""
+        with suppress(ImportError):
+            import readline  # noqa: F401 - its import gives `input` editing and history
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            return input(PROMPT).strip()
+        except EOFError:
+            return None
+        except KeyboardInterrupt:
+            return None
+        finally:
+            signal.signal(signal.SIGINT, before)
+            sys.stdout.flush()
+
+
+def reply_for(line: str, actions: Mapping[str, str]) -> str:
+    """The reply that an agent would send: the action as typed, or the line as a shell command."""
+    match = _CALL.match(line)
+    if match and match.group(1) in actions:
+        return f"```\n{line}\n```"
+    return f"```\nexec_shell({line!r})\n```"

@@ -1,0 +1,216 @@
+"""What happens to a write between defaulting and storing: mutating plugins, then validating ones.
+
+A plugin is a function of the attempt; the lists at the end give the order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from aiopslab.sim.core import limitranges, quotas
+from aiopslab.sim.core.apierrors import forbidden
+from aiopslab.sim.core.kinds import Kind
+from aiopslab.sim.core.options import WriteOptions
+from aiopslab.sim.core.ports import Principal
+from aiopslab.sim.core.rbac import Rbac
+from aiopslab.sim.core.store import Key, Store
+
+if TYPE_CHECKING:
+    from aiopslab.sim.core.api import Api
+
+Obj = dict[str, Any]
+
+TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
+TOKEN_LIFETIME_S = 3607
+EVICTION_TOLERANCE_S = 300
+SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+
+
+@dataclass(slots=True)
+class Attempt:
+    """A write on its way: ``old`` is None for creation. ``tracked`` once managedFields
+    are right."""
+
+    kind: Kind
+    obj: Obj
+    old: Obj | None
+    subresource: str
+    opts: WriteOptions
+    tracked: bool = False
+
+    @property
+    def creates(self) -> bool:
+        """Whether a new object is made."""
+        return self.old is None
+
+
+class Admission:
+    """The chain of plugins of one cluster."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._store: Store = api.store
+        self.rbac = Rbac(api.store)
+
+    def check_escalation(self, attempt: Attempt) -> None:
+        """Nobody grants more than they hold. Raises 403."""
+        self.rbac.check_escalation(attempt.kind, attempt.obj, attempt.old, attempt.opts.user)
+
+    def mutate(self, attempt: Attempt) -> Obj:
+        """The object after all mutating plugins."""
+        for plugin in MUTATING:
+            attempt.obj = plugin(self, attempt)
+        return attempt.obj
+
+    def validate(self, attempt: Attempt) -> None:
+        """Raises when a validating plugin refuses."""
+        for plugin in VALIDATING:
+            plugin(self, attempt)
+
+
+    # Mutating plugins -----------------------------------------------------------------------------------
+
+    def _limit_defaults(self, attempt: Attempt) -> Obj:
+        if attempt.kind.resource != "pods" or not attempt.creates:
+            return attempt.obj
+        namespace = attempt.obj["metadata"]["namespace"]
+        return limitranges.fill_in(attempt.obj, self._store.list("limitranges", namespace))
+
+    def _service_account(self, attempt: Attempt) -> Obj:
+        if attempt.kind.resource != "pods" or not attempt.creates:
+            return attempt.obj
+        pod, spec = attempt.obj, dict(attempt.obj["spec"])
+        namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
+        if "kubernetes.io/config.mirror" in (pod["metadata"].get("annotations") or {}):
+            return pod
+        account = spec.get("serviceAccountName") or spec.get("serviceAccount") or "default"
+        spec["serviceAccountName"] = spec["serviceAccount"] = account
+        found = self._store.get(Key("serviceaccounts", namespace, account))
+        if found is None:
+            why = f'error looking up service account {namespace}/{account}: serviceaccount "{account}" not found'
+            raise forbidden(attempt.kind, name, why)
+        if found.get("imagePullSecrets") and not spec.get("imagePullSecrets"):
+            spec["imagePullSecrets"] = found["imagePullSecrets"]
+        automount = spec.get("automountServiceAccountToken", found.get("automountServiceAccountToken", True))
+        if automount:
+            suffix = self._api.kernel.ids.suffix(5, "token-volume", namespace, name)
+            mount_token(spec, f"kube-api-access-{suffix}")
+        return {**pod, "spec": spec}
+
+    def _tolerations(self, attempt: Attempt) -> Obj:
+        if attempt.kind.resource != "pods" or not attempt.creates:
+            return attempt.obj
+        spec = dict(attempt.obj["spec"])
+        tolerations = list(spec.get("tolerations") or [])
+        for condition in ("not-ready", "unreachable"):
+            key = f"node.kubernetes.io/{condition}"
+            if not any(_tolerates(t, key) for t in tolerations):
+                tolerations.append(
+                    {
+                        "key": key,
+                        "operator": "Exists",
+                        "effect": "NoExecute",
+                        "tolerationSeconds": EVICTION_TOLERANCE_S,
+                    }
+                )
+        spec["tolerations"] = tolerations
+        return {**attempt.obj, "spec": spec}
+
+    def _priority(self, attempt: Attempt) -> Obj:
+        if attempt.kind.resource != "pods" or not attempt.creates:
+            return attempt.obj
+        spec = dict(attempt.obj["spec"])
+        wanted = spec.get("priorityClassName", "")
+        found = self._priority_class(wanted)
+        if wanted and found is None:
+            why = f"no PriorityClass with name {wanted} was found"
+            raise forbidden(attempt.kind, attempt.obj["metadata"]["name"], why)
+        if found is not None:
+            spec["priorityClassName"] = found["metadata"]["name"]
+        spec["priority"] = found.get("value", 0) if found else 0
+        spec.setdefault("preemptionPolicy", (found or {}).get("preemptionPolicy", "PreemptLowerPriority"))
+        return {**attempt.obj, "spec": spec}
+
+    def _priority_class(self, name: str) -> Obj | None:
+        classes = self._store.list("scheduling.k8s.io/priorityclasses")
+        if not name:
+            return next((c for c in classes if c.get("globalDefault")), None)
+        if name in SYSTEM_PRIORITIES:
+            return {"metadata": {"name": name}, "value": SYSTEM_PRIORITIES[name]}
+        return next((c for c in classes if c["metadata"]["name"] == name), None)
+
+    def _storage_class(self, attempt: Attempt) -> Obj:
+        if attempt.kind.resource != "persistentvolumeclaims" or not attempt.creates:
+            return attempt.obj
+        spec = attempt.obj.get("spec") or {}
+        if "storageClassName" in spec:
+            return attempt.obj
+        for candidate in self._store.list("storage.k8s.io/storageclasses"):
+            if (candidate["metadata"].get("annotations") or {}).get(DEFAULT_CLASS) == "true":
+                return {
+                    **attempt.obj,
+                    "spec": {**spec, "storageClassName": candidate["metadata"]["name"]},
+                }
+        return attempt.obj
+
+    # Validating plugins ---------------------------------------------------------------------------------
+
+    def _limits(self, attempt: Attempt) -> None:
+        if attempt.creates and attempt.kind.resource in ("pods", "persistentvolumeclaims"):
+            namespace = attempt.obj["metadata"]["namespace"]
+            limitranges.check(attempt.kind, attempt.obj, self._store.list("limitranges", namespace))
+
+    def _quota(self, attempt: Attempt) -> None:
+        if attempt.creates and attempt.kind.namespaced:
+            quotas.check(self._store, attempt.kind, attempt.obj)
+
+
+def mount_token(spec: Obj, volume: str) -> None:
+    """Give every container without one the ServiceAccount token volume."""
+    mounted = False
+    for field in ("initContainers", "containers"):
+        containers = []
+        for container in spec.get(field) or []:
+            mounts = list(container.get("volumeMounts") or [])
+            if all(m.get("mountPath") != TOKEN_PATH for m in mounts):
+                mounts.append({"mountPath": TOKEN_PATH, "name": volume, "readOnly": True})
+                mounted = True
+            containers.append({**container, "volumeMounts": mounts})
+        if containers:
+            spec[field] = containers
+    if mounted:
+        spec["volumes"] = [*(spec.get("volumes") or []), {"name": volume, "projected": _token_sources()}]
+
+
+def _token_sources() -> Obj:
+    namespace = {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
+    return {
+        "defaultMode": 420,
+        "sources": [
+            {"serviceAccountToken": {"expirationSeconds": TOKEN_LIFETIME_S, "path": "token"}},
+            {
+                "configMap": {
+                    "items": [{"key": "ca.crt", "path": "ca.crt"}],
+                    "name": "kube-root-ca.crt",
+                }
+            },
+            {"downwardAPI": {"items": [namespace]}},
+        ],
+    }
+
+
+def _tolerates(toleration: Obj, key: str) -> bool:
+    return toleration.get("key", key) == key and toleration.get("effect", "NoExecute") == "NoExecute"
+
+
+MUTATING: tuple[Callable[[Admission, Attempt], Obj], ...] = (
+    Admission._limit_defaults,
+    Admission._service_account,
+    Admission._tolerations,
+    Admission._priority,
+    Admission._storage_class,
+)
+VALIDATING: tuple[Callable[[Admission, Attempt], None], ...] = (Admission._limits, Admission._quota)

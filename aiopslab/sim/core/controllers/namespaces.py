@@ -1,0 +1,172 @@
+"""Namespace lifecycle, default ServiceAccounts and the root CA bundle of each namespace."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from aiopslab.sim.core.apierrors import ApiError
+from aiopslab.sim.core.controllers.common import MANAGER, Base, deleting, is_code
+from aiopslab.sim.core.options import WriteOptions
+from aiopslab.sim.core.store import Change, Key, Obj
+
+FINALIZER = "kubernetes"
+CA_CONFIG_MAP = "kube-root-ca.crt"
+CA_DESCRIPTION = (
+    "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as"
+    " the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of"
+    " Kubernetes clusters."
+)
+# Events may still be written while a namespace goes; they neither hold it nor count as content.
+IGNORED = frozenset({"events"})
+
+
+class Namespaces(Base):
+    """The namespace-controller: empties a namespace that is being deleted, then lets it go."""
+
+    name = "namespace-controller"
+
+    def keys(self, change: Change) -> Iterable[Key]:
+        """Namespaces, and anything that changes inside one that is being deleted."""
+        key = change.key
+        if key.resource == "namespaces":
+            return (key,)
+        if not key.namespace:
+            return ()
+        holder = Key("namespaces", "", key.namespace)
+        namespace = self.store.get(holder)
+        return (holder,) if namespace is not None and deleting(namespace) else ()
+
+    def reconcile(self, key: Key) -> None:
+        """Delete contents; report what remains; drop the finalizer when nothing does."""
+        namespace = self.store.get(key)
+        if namespace is None or not deleting(namespace):
+            return
+        for held in self.index.in_namespace(key.name):
+            obj = self.store.get(held)
+            if obj is not None and not deleting(obj):
+                self._remove(held)
+        remaining = [k for k in self.index.in_namespace(key.name) if k.resource not in IGNORED]
+        if remaining:
+            self._report(key, remaining)
+            return
+        self._finalize(namespace)
+
+    def _remove(self, key: Key) -> None:
+        try:
+            self.delete(key, propagation="Background")
+        except ApiError as error:
+            if not is_code(error, "NotFound") and not is_code(error, "Conflict"):
+                raise
+
+    def _finalize(self, namespace: Obj) -> None:
+        name = namespace["metadata"]["name"]
+        kept = [entry for entry in namespace["spec"].get("finalizers") or () if entry != FINALIZER]
+        changed = {**namespace, "spec": {**namespace["spec"], "finalizers": kept}}
+        try:
+            self.api.update("namespaces", "", name, changed, WriteOptions(manager=MANAGER), "finalize")
+        except ApiError as error:
+            if not is_code(error, "NotFound"):
+                raise
+
+    def _report(self, key: Key, remaining: list[Key]) -> None:
+        namespace = self.store.get(key)
+        if namespace is None:
+            return
+        held = [obj for obj in map(self.store.get, remaining) if obj is not None]
+        finalizers = Counter(entry for obj in held for entry in obj["metadata"].get("finalizers") or ())
+        resources = Counter(k.resource for k in remaining)
+        left = ", ".join(f"{_plain(name)} has {count} resource instances" for name, count in sorted(resources.items()))
+        kept = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(finalizers.items()))
+        states = [
+            ("NamespaceDeletionDiscoveryFailure", "", "ResourcesDiscovered", "All resources successfully discovered"),
+            (
+                "NamespaceDeletionGroupVersionParsingFailure",
+                "",
+                "ParsedGroupVersions",
+                "All legacy kube types successfully parsed",
+            ),
+            (
+                "NamespaceDeletionContentFailure",
+                "",
+                "ContentDeleted",
+                "All content successfully deleted, may be waiting on finalization",
+            ),
+            (
+                "NamespaceContentRemaining",
+                left,
+                "SomeResourcesRemain" if left else "ContentRemoved",
+                f"Some resources are remaining: {left}" if left else "All content successfully removed",
+            ),
+            (
+                "NamespaceFinalizersRemaining",
+                kept,
+                "SomeFinalizersRemain" if kept else "ContentHasNoFinalizers",
+                f"Some content in the namespace has finalizers remaining: {kept}"
+                if kept
+                else "All content-preserving finalizers finished",
+            ),
+        ]
+        conditions = [self._condition(namespace, state) for state in states]
+        self.update_status(key, {**(namespace.get("status") or {}), "phase": "Terminating", "conditions": conditions})
+
+    def _condition(self, namespace: Obj, state: tuple[str, str, str, str]) -> Obj:
+        type_, set_by, reason, message = state
+        status = "True" if set_by else "False"
+        old = next(
+            (c for c in (namespace.get("status") or {}).get("conditions") or () if c["type"] == type_), None
+        )
+        since = old["lastTransitionTime"] if old is not None and old["status"] == status else self.kernel.timestamp()
+        return {
+            "type": type_,
+            "status": status,
+            "lastTransitionTime": since,
+            "reason": reason,
+            "message": message,
+        }
+
+
+class NamespaceDefaults(Base):
+    """Puts the ``default`` ServiceAccount and the root CA bundle into every active namespace."""
+
+    name = "serviceaccount-controller"
+
+    def __init__(self, *args: object, root_ca: str = "") -> None:
+        super().__init__(*args)  # type: ignore[arg-type]
+        self._root_ca = root_ca
+
+    def keys(self, change: Change) -> Iterable[Key]:
+        """Namespaces, and the two objects when they are changed or removed."""
+        key = change.key
+        if key.resource == "namespaces":
+            return (key,)
+        ours = (key.resource, key.name) in (("serviceaccounts", "default"), ("configmaps", CA_CONFIG_MAP))
+        return (Key("namespaces", "", key.namespace),) if ours else ()
+
+    def reconcile(self, key: Key) -> None:
+        """Create what is missing; a changed CA bundle is put right again."""
+        namespace = self.store.get(key)
+        if namespace is None or deleting(namespace):
+            return
+        account = Key("serviceaccounts", key.name, "default")
+        if self.store.get(account) is None:
+            body: Obj = {"apiVersion": "v1", "kind": "ServiceAccount"}
+            self.update(account, {**body, "metadata": {"name": "default", "namespace": key.name}})
+        bundle = Key("configmaps", key.name, CA_CONFIG_MAP)
+        data = {"ca.crt": self._root_ca}
+        current = self.store.get(bundle)
+        if current is None:
+            metadata = {
+                "name": CA_CONFIG_MAP,
+                "namespace": key.name,
+                "annotations": {"kubernetes.io/description": CA_DESCRIPTION},
+            }
+            self.update(bundle, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+        elif current.get("data") != data:
+            self.update(bundle, {**current, "data": data})
+
+
+def _plain(resource: str) -> str:
+    """``apps/deployments`` as namespace conditions write it: ``deployments.apps``; core has a dot only."""
+    group, _, plural = resource.rpartition("/")
+    return f"{plural}.{group}"

@@ -1,0 +1,34 @@
+"""Objects as another version or group shows them: events of events.k8s.io, versions of custom resources."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aiopslab.sim.core.kinds import Kind
+
+Obj = dict[str, Any]
+
+# core/v1 field -> events.k8s.io/v1 field
+_EVENT_FIELDS = {
+    "involvedObject": "regarding", "message": "note", "source": "deprecatedSource",
+    "firstTimestamp": "deprecatedFirstTimestamp", "lastTimestamp": "deprecatedLastTimestamp",
+    "count": "deprecatedCount", "reportingComponent": "reportingController",
+}  # fmt: skip
+
+
+def outward(obj: Obj, kind: Kind) -> Obj:
+    """A stored object as ``kind`` presents it."""
+    if kind.group == "events.k8s.io":
+        shown = {_EVENT_FIELDS.get(k, k): v for k, v in obj.items()}
+        return {**shown, "apiVersion": kind.api_version}
+    if kind.crd is not None and obj.get("apiVersion") != kind.api_version:
+        return {**obj, "apiVersion": kind.api_version}
+    return obj
+
+
+def inward(obj: Obj, kind: Kind) -> Obj:
+    """A client's object of ``kind`` as it is stored."""
+    if kind.group == "events.k8s.io":
+        back = {v: k for k, v in _EVENT_FIELDS.items()}
+        return {**{back.get(k, k): v for k, v in obj.items()}, "apiVersion": "v1"}
+    return obj

@@ -1,0 +1,34 @@
+"""Options of API calls, as the query string and the bodies of DELETE give them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from aiopslab.sim.core.ports import Principal
+
+
+@dataclass(slots=True)
+class WriteOptions:
+    """How to write. ``user`` None is the cluster itself (controllers). ``warnings`` collects texts for the
+    ``Warning`` response header. ``field_validation`` is ``""`` (as Warn), Ignore, Warn or Strict."""
+
+    manager: str = "unknown"
+    dry_run: bool = False
+    field_validation: str = ""
+    force: bool = False
+    user: Principal | None = None
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class DeleteOptions:
+    """How to delete. ``grace_s`` None is the object's own; ``propagation`` Background, Foreground or Orphan;
+    ``uid`` and ``resource_version`` are preconditions."""
+
+    manager: str = "unknown"
+    grace_s: int | None = None
+    propagation: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    dry_run: bool = False
+    user: Principal | None = None

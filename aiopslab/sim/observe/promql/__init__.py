@@ -1,0 +1,1 @@
+"""PromQL: parsing and evaluation over a series store."""

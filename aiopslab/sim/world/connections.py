@@ -1,0 +1,158 @@
+"""Client connections: whom a caller talks to, and why not.
+
+A client library keeps one connection per (caller run, address). It is pinned to the backend it was dialled to and
+outlives any change of the Service; only the backend's end closes it. A failed dial is remembered, calls fail at
+once with its error, and the next dial waits for the back-off.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from aiopslab.sim.world import dialects
+from aiopslab.sim.world.dialects import CLIENTS, Client, Error, Errors, fill
+from aiopslab.sim.world.effects import CLEAR, Effects, Path
+from aiopslab.sim.world.hashing import text_key, unit_int
+from aiopslab.sim.world.programs import Program
+from aiopslab.sim.world.runs import Run, Runs
+from aiopslab.sim.world.view import Endpoint, View, split_name
+
+
+@dataclass(slots=True)
+class Connection:
+    """State of one channel. ``backend`` is a run number, -1 while there is none."""
+
+    backend: int = -1
+    error: int = 0  # last dial's error while there is no backend
+    fail_ms: float = 0.0  # how long a call takes to fail with it
+    failures: int = 0
+    retry_at: float = -math.inf
+    dials: int = 0
+    path: Path = CLEAR
+    host: str = ""
+    port: int = 0
+    ip: str = ""  # dialled address: the Service's
+    lane: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a dial depends on."""
+
+    view: View
+    effects: Effects
+    now: float
+
+
+class Connections:
+    """All channels of all callers. ``resolve`` is called when the surroundings changed."""
+
+    def __init__(self, runs: Runs, errors: Errors, seed: int) -> None:
+        self._runs = runs
+        self._errors = errors
+        self._seed = seed
+        self._all: dict[tuple[int, str, int], Connection] = {}
+
+    def resolve(self, caller: Run, address: str, expected: Program, around: Surroundings, *,
+                lane: int = 0, library: str = "") -> Connection:
+        """The channel of ``caller`` to ``address`` (``host:port``), dialled when it is time to.
+
+        ``lane`` numbers several connections to one address; ``library`` overrides the program's client.
+        """
+        key = (caller.number, address, lane)
+        connection = self._all.get(key)
+        if connection is None:
+            connection = self._all[key] = Connection()
+            connection.host, connection.port = split_address(address)
+            connection.lane = lane
+        client = CLIENTS[library or (caller.program.client if caller.program else "") or "http"]
+        if connection.backend >= 0 and not self._runs[connection.backend].alive:
+            connection.backend, connection.error, connection.failures = -1, 0, 0
+            connection.retry_at = -math.inf
+        if connection.backend < 0:
+            self._dial(connection, caller, expected, client, around)
+        if connection.backend >= 0:
+            callee = self._runs[connection.backend]
+            connection.path = around.effects.path(caller.pod_key, callee.pod_key)
+        return connection
+
+    def drop(self, run: Run) -> None:
+        """Forget the channels of an ended caller."""
+        for key in [k for k in self._all if k[0] == run.number]:
+            del self._all[key]
+
+    def next_retry(self, after: float) -> float:
+        """The earliest time after ``after`` at which a channel without backend dials again."""
+        return min((c.retry_at for c in self._all.values() if c.backend < 0 and c.retry_at > after), default=math.inf)
+
+    def count(self, run: int) -> int:
+        """Open channels of a run as a caller or a callee."""
+        return sum(1 for key, c in self._all.items() if c.backend >= 0 and run in (key[0], c.backend))
+
+    def _dial(self, connection: Connection, caller: Run, expected: Program, client: Client,
+              around: Surroundings) -> None:
+        if connection.retry_at > around.now:
+            return
+        connection.dials += 1
+        backend, condition = self._try(connection, caller, expected, around)
+        if backend is not None:
+            connection.backend, connection.error, connection.failures = backend.number, 0, 0
+            return
+        text = client.texts[condition]
+        facts = {"host": connection.host, "ip": connection.ip or connection.host, "port": str(connection.port),
+                 "service": f"{expected.package}.{expected.name}", "method": expected.name}
+        connection.error = self._errors.intern(Error(text.code, fill(text.message, facts)))
+        connection.fail_ms = text.fail_after_s * 1e3
+        connection.failures += 1
+        connection.retry_at = around.now
+        if client.backoff is not None:
+            draw = unit_int(text_key(self._seed, "backoff", caller.ref, connection.host, connection.dials))
+            connection.retry_at += text.fail_after_s + client.backoff.delay(connection.failures, draw)
+
+    def _try(self, connection: Connection, caller: Run, expected: Program,
+             around: Surroundings) -> tuple[Run | None, str]:
+        view = around.view
+        ip = view.resolve(connection.host, caller.ref.namespace)
+        if ip is None:
+            connection.ip = ""
+            return None, dialects.UNKNOWN_NAME
+        headless = ip in ("", "None")
+        endpoints = self._endpoints(view, connection, caller, headless, ip)
+        connection.ip = endpoints[0].ip if headless and endpoints else ip
+        if not endpoints:
+            known = headless or (ip, connection.port) in view.by_cluster_ip or ip in view.pod_by_ip
+            # A cluster address without a rule for this port is not rejected by kube-proxy: packets vanish.
+            return None, dialects.REFUSED if known else dialects.DIAL_TIMEOUT
+        draw = unit_int(text_key(self._seed, "endpoint", caller.ref, connection.lane, connection.host, connection.dials))
+        chosen = endpoints[int(draw * len(endpoints))]
+        backend = view.listener(chosen, around.now)
+        target = backend or next(iter(view.runs_by_ip.get(chosen.ip, ())), None)
+        if target is None:
+            return None, dialects.DIAL_TIMEOUT
+        path = around.effects.path(caller.pod_key, target.pod_key)
+        if path.drop or path.loss >= 0.98 or view.blocked(caller, target):
+            return None, dialects.DIAL_TIMEOUT
+        if backend is None:
+            return None, dialects.REFUSED
+        if backend.program is not expected:
+            same = backend.program is not None and backend.program.serves == expected.serves
+            return None, dialects.UNIMPLEMENTED if same else dialects.WRONG_PROTOCOL
+        return backend, ""
+
+    def _endpoints(self, view: View, connection: Connection, caller: Run, headless: bool,
+                   ip: str) -> tuple[Endpoint, ...]:
+        if not headless:
+            return view.endpoints(ip, connection.port)
+        name, namespace = split_name(connection.host, caller.ref.namespace)
+        port = view.services[(namespace, name)].get(connection.port)
+        return port.endpoints if port else ()
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """``host:port``; port 80 when none is given."""
+    host, _, port = address.rpartition(":")
+    if not host:
+        return address, 80
+    return host, int(port) if port.isdigit() else 0
+

@@ -1,0 +1,235 @@
+"""How client and server libraries word what goes wrong, and how they reconnect.
+
+An error is a gRPC-like code with a message; ids of interned errors are what the columns hold, 0 meaning OK.
+Messages may hold ``{placeholders}`` of the request in which they occur; they are filled when read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+REFUSED = "refused"  # nobody listens, or a Service without endpoints
+UNKNOWN_NAME = "unknown-name"
+DIAL_TIMEOUT = "dial-timeout"  # packets of a new connection vanish
+DEADLINE = "deadline"
+CANCELED = "canceled"
+CLOSED = "closed"  # the peer went away in the middle of a call
+UNIMPLEMENTED = "unimplemented"
+WRONG_PROTOCOL = "wrong-protocol"
+
+GRPC_NUMBERS = {
+    "OK": 0, "Canceled": 1, "Unknown": 2, "InvalidArgument": 3, "DeadlineExceeded": 4, "NotFound": 5,
+    "AlreadyExists": 6, "PermissionDenied": 7, "ResourceExhausted": 8, "FailedPrecondition": 9, "Aborted": 10,
+    "OutOfRange": 11, "Unimplemented": 12, "Internal": 13, "Unavailable": 14, "DataLoss": 15,
+    "Unauthenticated": 16,
+}
+# What marks a server span as failed; other codes are the caller's fault.
+SERVER_FAULTS = frozenset({"Unknown", "DeadlineExceeded", "Unimplemented", "Internal", "Unavailable", "DataLoss"})
+
+
+class Error(NamedTuple):
+    """Code and message as the caller's library gives them."""
+
+    code: str
+    message: str
+
+
+class Errors:
+    """Interned errors; equal errors have equal ids, in order of first use."""
+
+    def __init__(self) -> None:
+        self._known: list[Error] = [Error("OK", "")]
+        self._ids: dict[Error, int] = {self._known[0]: 0}
+
+    def intern(self, error: Error) -> int:
+        """The id of an error."""
+        found = self._ids.get(error)
+        if found is None:
+            found = self._ids[error] = len(self._known)
+            self._known.append(error)
+        return found
+
+    def __getitem__(self, number: int) -> Error:
+        return self._known[number]
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
+class Backoff(NamedTuple):
+    """Delay before the nth reconnect: ``base_s * factor**n`` up to ``cap_s``, times 1 ± ``jitter``."""
+
+    base_s: float
+    factor: float
+    cap_s: float
+    jitter: float
+
+    def delay(self, failures: int, draw: float) -> float:
+        """Seconds after the given number of failures (from 1); ``draw`` is uniform in [0, 1)."""
+        plain = min(self.base_s * self.factor ** min(failures - 1, 40), self.cap_s)
+        return plain * (1.0 + self.jitter * (2.0 * draw - 1.0))
+
+
+class Text(NamedTuple):
+    """Wording of one condition and how long the call takes to fail with it."""
+
+    code: str
+    message: str
+    fail_after_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A client library. ``show`` words an error as its language prints it."""
+
+    show: Callable[[Error], str]
+    texts: dict[str, Text]
+    backoff: Backoff | None  # None: dials at every call
+    connect_timeout_s: float = 20.0
+
+
+GRPC_BACKOFF = Backoff(1.0, 1.6, 120.0, 0.2)
+
+
+def _show_go(error: Error) -> str:
+    return f"rpc error: code = {error.code} desc = {error.message}"
+
+
+def _show_js(error: Error) -> str:
+    return f"{GRPC_NUMBERS.get(error.code, 2)} {constant_name(error.code)}: {error.message}"
+
+
+def _show_python(error: Error) -> str:
+    number = GRPC_NUMBERS.get(error.code, 2)
+    return (f"<_InactiveRpcError of RPC that terminated with:\n\tstatus = StatusCode.{constant_name(error.code)}\n"
+            f'\tdetails = "{error.message}"\n\tdebug_error_string = "UNKNOWN:Error received from peer  '
+            f'{{grpc_message:"{error.message}", grpc_status:{number}}}"\n>')
+
+
+def _show_message(error: Error) -> str:
+    return error.message
+
+
+def constant_name(code: str) -> str:
+    """``DeadlineExceeded`` to ``DEADLINE_EXCEEDED``; Canceled is spelled with two Ls there."""
+    if code == "Canceled":
+        return "CANCELLED"
+    return "".join(f"_{c}" if c.isupper() and i else c for i, c in enumerate(code)).upper()
+
+
+_GO_DIAL = 'connection error: desc = "transport: Error while dialing: dial tcp {ip}:{port}: '
+_UNKNOWN_METHOD = Text("Unimplemented", "unknown service {service}")
+_REDIS_END = "on {host}:{port}/Interactive, Initializing/NotStarted, last: NONE, origin: BeginConnectAsync, " \
+    "outstanding: 0, last-read: 0s ago, last-write: 0s ago, keep-alive: 60s, state: Connecting, mgr: 10 of 10 available"
+_REDIS_BACKLOG = "StackExchange.Redis.RedisConnectionException: The message timed out in the backlog attempting to " \
+    "send because no connection became available (5000ms) - Last Connection Exception: It was not possible to " \
+    "connect to the redis server(s). {why} " + _REDIS_END
+
+
+def _redis(why: str) -> Text:
+    return Text("FailedPrecondition", _REDIS_BACKLOG.replace("{why}", why), 5.0)
+
+
+CLIENTS: dict[str, Client] = {
+    "grpc-go": Client(_show_go, {
+        REFUSED: Text("Unavailable", _GO_DIAL + 'connect: connection refused"'),
+        UNKNOWN_NAME: Text("Unavailable", "name resolver error: produced zero addresses"),
+        DIAL_TIMEOUT: Text("Unavailable", _GO_DIAL + 'i/o timeout"', 20.0),
+        DEADLINE: Text("DeadlineExceeded", "context deadline exceeded"),
+        CANCELED: Text("Canceled", "context canceled"),
+        CLOSED: Text("Unavailable", "error reading from server: EOF"),
+        UNIMPLEMENTED: _UNKNOWN_METHOD,
+        WRONG_PROTOCOL: Text("Unavailable", 'connection error: desc = "error reading server preface: EOF"'),
+    }, GRPC_BACKOFF),
+    "grpc-js": Client(_show_js, {
+        REFUSED: Text("Unavailable", "No connection established. Last error: Error: connect ECONNREFUSED "
+                      "{ip}:{port}. Resolution note: "),
+        UNKNOWN_NAME: Text("Unavailable", "Name resolution failed for target dns:{host}:{port}"),
+        DIAL_TIMEOUT: Text("Unavailable", "No connection established. Last error: Error: connect ETIMEDOUT "
+                           "{ip}:{port}. Resolution note: ", 20.0),
+        DEADLINE: Text("DeadlineExceeded", "Deadline exceeded"),
+        CANCELED: Text("Canceled", "Cancelled on client"),
+        CLOSED: Text("Unavailable", "Connection dropped"),
+        UNIMPLEMENTED: Text("Unimplemented", "The server does not implement the method {method}"),
+        WRONG_PROTOCOL: Text("Unavailable", "Connection dropped"),
+    }, GRPC_BACKOFF),
+    "grpc-python": Client(_show_python, {
+        REFUSED: Text("Unavailable", "failed to connect to all addresses; last error: UNKNOWN: ipv4:{ip}:{port}: "
+                      "Failed to connect to remote host: connect: Connection refused (111)"),
+        UNKNOWN_NAME: Text("Unavailable", "DNS resolution failed for {host}:{port}: C-ares status is not "
+                           "ARES_SUCCESS qtype=A name={host} is_balancer=0: Domain name not found"),
+        DIAL_TIMEOUT: Text("Unavailable", "failed to connect to all addresses; last error: UNKNOWN: "
+                           "ipv4:{ip}:{port}: connection attempt timed out before receiving SETTINGS frame", 20.0),
+        DEADLINE: Text("DeadlineExceeded", "Deadline Exceeded"),
+        CANCELED: Text("Canceled", "Locally cancelled by application!"),
+        CLOSED: Text("Unavailable", "Socket closed"),
+        UNIMPLEMENTED: Text("Unimplemented", "Method not found!"),
+        WRONG_PROTOCOL: Text("Unavailable", "Socket closed"),
+    }, GRPC_BACKOFF),
+    "grpc-dotnet": Client(_show_message, {
+        REFUSED: Text("Unavailable", "Error starting gRPC call. HttpRequestException: Connection refused "
+                      "({host}:{port}) SocketException: Connection refused"),
+        UNKNOWN_NAME: Text("Unavailable", "Error getting DNS hosts for address 'dns:///{host}'."),
+        DIAL_TIMEOUT: Text("Unavailable", "Error connecting to subchannel.", 20.0),
+        DEADLINE: Text("DeadlineExceeded", ""),
+        CANCELED: Text("Canceled", "Call canceled by the client."),
+        CLOSED: Text("Unavailable", "Error starting gRPC call. HttpRequestException: An error occurred while "
+                     "sending the request."),
+        UNIMPLEMENTED: Text("Unimplemented", "Service is unimplemented."),
+        WRONG_PROTOCOL: Text("Unavailable", "Error connecting to subchannel."),
+    }, GRPC_BACKOFF),
+    "grpc-java": Client(_show_message, {
+        REFUSED: Text("Unavailable", "io exception"),
+        UNKNOWN_NAME: Text("Unavailable", "Unable to resolve host {host}"),
+        DIAL_TIMEOUT: Text("Unavailable", "io exception", 20.0),
+        DEADLINE: Text("DeadlineExceeded", "CallOptions deadline exceeded"),
+        CANCELED: Text("Canceled", "client cancelled"),
+        CLOSED: Text("Unavailable", "Network closed for unknown reason"),
+        UNIMPLEMENTED: Text("Unimplemented", "Method not found: {method}"),
+        WRONG_PROTOCOL: Text("Unavailable", "Network closed for unknown reason"),
+    }, GRPC_BACKOFF),
+    "stackexchange-redis": Client(_show_message, {
+        REFUSED: _redis("UnableToConnect"),
+        UNKNOWN_NAME: _redis("UnableToConnect"),
+        DIAL_TIMEOUT: _redis("ConnectTimeout"),
+        DEADLINE: Text("FailedPrecondition", "StackExchange.Redis.RedisTimeoutException: Timeout awaiting response "
+                       "(outbound=0KiB, inbound=0KiB, 5450ms elapsed, timeout is 5000ms), command=HGET, next: INFO, "
+                       "inst: 0, qu: 0, qs: 3, aw: False, rs: ReadAsync, ws: Idle, in: 0, last-in: 2, cur-in: 0, "
+                       "serverEndpoint: {host}:{port}, mc: 1/1/0, mgr: 10 of 10 available"),
+        CANCELED: Text("Canceled", "A task was canceled."),
+        CLOSED: Text("FailedPrecondition", "StackExchange.Redis.RedisConnectionException: SocketClosed "
+                     "(ReadEndOfStream, last-recv: 0) on {host}:{port}/Interactive, Idle/MarkProcessed"),
+        UNIMPLEMENTED: Text("FailedPrecondition", "StackExchange.Redis.RedisServerException: ERR unknown command"),
+        WRONG_PROTOCOL: _redis("ProtocolFailure"),
+    }, Backoff(5.0, 1.5, 60.0, 0.1), 5.0),
+    "http": Client(_show_message, {
+        REFUSED: Text("Unavailable", "ConnectionRefusedError(111, 'Connection refused')"),
+        UNKNOWN_NAME: Text("Unavailable", "gaierror(-2, 'Name or service not known')"),
+        DIAL_TIMEOUT: Text("Unavailable", "timeout('timed out')", 60.0),
+        DEADLINE: Text("DeadlineExceeded", "timeout('timed out')"),
+        CANCELED: Text("Canceled", "timeout('timed out')"),
+        CLOSED: Text("Unavailable", "RemoteDisconnected('Remote end closed connection without response')"),
+        UNIMPLEMENTED: Text("NotFound", "404"),
+        WRONG_PROTOCOL: Text("Unavailable", "BadStatusLine()"),
+    }, None, 60.0),
+}
+
+
+def uncaught(server: str, shown: str) -> Error:
+    """What a caller receives when a handler of this server library lets an error escape."""
+    if server == "grpc-python":
+        return Error("Unknown", f"Exception calling application: {shown}")
+    if server == "grpc-java":
+        return Error("Unknown", "Application error processing RPC")
+    if server == "grpc-dotnet":
+        return Error("Unknown", "Exception was thrown by handler.")
+    return Error("Unknown", shown)
+
+
+def fill(template: str, facts: dict[str, str]) -> str:
+    """Replace the ``{names}`` that ``facts`` has; other braces stay."""
+    for name, value in facts.items():
+        template = template.replace("{" + name + "}", value)
+    return template

@@ -1,0 +1,81 @@
+"""Log lines as the logging libraries print them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+
+class Entry(NamedTuple):
+    """What a library is given. ``fields`` are values by key; ``serial`` is a number that varies by line."""
+
+    at: float  # Unix seconds
+    level: str  # debug, info, warning, error
+    message: str
+    logger: str
+    pod: str
+    fields: dict[str, str | int]
+    serial: int
+
+
+def _dump(data: dict[str, object]) -> str:
+    return json.dumps(data, separators=(",", ":"), ensure_ascii=False)
+
+
+def _logrus(entry: Entry) -> str:
+    nanos = int(entry.at * 1e6 % 1e6) * 1000 + entry.serial % 1000
+    stamp = f"{_utc(entry.at):%Y-%m-%dT%H:%M:%S}.{nanos:09d}".rstrip("0") + "Z"
+    data = {**entry.fields, "message": entry.message, "severity": entry.level, "timestamp": stamp}
+    return _dump({key: data[key] for key in sorted(data)})
+
+
+def _pino(entry: Entry) -> str:
+    return _dump({"severity": entry.level, "time": int(entry.at * 1000), "pid": 1, "hostname": entry.pod,
+                  "name": entry.logger, **entry.fields, "message": entry.message})
+
+
+def _python_json(entry: Entry) -> str:
+    data = {"timestamp": round(entry.at, 6), "severity": entry.level.upper(), "name": entry.logger,
+            "message": entry.message, **entry.fields}
+    return json.dumps(data, ensure_ascii=False)
+
+
+def _log4j2(entry: Entry) -> str:
+    thread = "main" if entry.fields.get("thread") == "main" else f"grpc-default-executor-{entry.serial % 4}"
+    return _dump({
+        "instant": {"epochSecond": int(entry.at), "nanoOfSecond": int(entry.at * 1e6 % 1e6) * 1000 + entry.serial % 1000},
+        "thread": thread, "level": {"warning": "WARN"}.get(entry.level, entry.level.upper()),
+        "loggerName": entry.logger, "message": entry.message, "endOfBatch": False,
+        "loggerFqcn": "org.apache.logging.log4j.spi.AbstractLogger",
+        "threadId": 1 if thread == "main" else 28 + entry.serial % 4, "threadPriority": 5,
+        "logging.googleapis.com/trace": "${ctx:traceId}", "logging.googleapis.com/spanId": "${ctx:spanId}",
+        "logging.googleapis.com/traceSampled": "${ctx:traceSampled}",
+        "time": f"{_utc(entry.at):%Y-%m-%dT%H:%M:%S}.{int(entry.at * 1e3 % 1e3):03d}Z",
+    })
+
+
+def _redis(entry: Entry) -> str:
+    millis = int(entry.at * 1e3 % 1e3)
+    role = "C" if entry.logger == "C" else "M"
+    return f"1:{role} {_utc(entry.at):%d %b %Y %H:%M:%S}.{millis:03d} * {entry.message}"
+
+
+def _locust(entry: Entry) -> str:
+    millis = int(entry.at * 1e3 % 1e3)
+    return f"[{_utc(entry.at):%Y-%m-%d %H:%M:%S},{millis:03d}] {entry.pod}/{entry.level.upper()}/{entry.logger}: {entry.message}"
+
+
+def _plain(entry: Entry) -> str:
+    return entry.message
+
+
+def _utc(at: float) -> datetime:
+    return datetime.fromtimestamp(at, UTC)
+
+
+FORMATS: dict[str, Callable[[Entry], str]] = {
+    "logrus": _logrus, "pino": _pino, "python-json": _python_json, "log4j2": _log4j2, "redis": _redis,
+    "locust": _locust, "plain": _plain,
+}

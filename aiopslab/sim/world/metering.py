@@ -1,0 +1,318 @@
+"""Counters: what requests, probes, idling and stressors leave behind in cgroups, interfaces and span metrics."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aiopslab.sim.world.blocks import Block
+from aiopslab.sim.world.counters import SPAN_BOUNDS_MS, SpanCounters, SpanSeries
+from aiopslab.sim.world.dialects import SERVER_FAULTS, Errors
+from aiopslab.sim.world.effects import Effects
+from aiopslab.sim.world.hashing import text_key, unit_int
+from aiopslab.sim.world.queueing import PERIOD_S, Load, Waiting, waiting
+from aiopslab.sim.world.routes import RouteTable, SpanShape
+from aiopslab.sim.world.runs import Run, Runs
+
+RATE_TAU_S = 5.0  # time constant of the smoothed request rates
+FRAME_BYTES = 66  # headers per packet
+MTU_BYTES = 1400
+NOISE_S = 15.0  # CPU use differs between such windows ...
+NOISE_CV = 0.12  # ... by about this, whatever the request rate does
+_BUCKETS = len(SPAN_BOUNDS_MS)
+_TOP_MS = 15_001
+# Bucket of a duration by its ceiling in milliseconds: bounds are whole numbers and inclusive.
+_LOOKUP = np.searchsorted(np.array(SPAN_BOUNDS_MS), np.arange(_TOP_MS + 1)).astype(np.int32)
+
+
+class SpanMetrics:
+    """Histograms per series, over spans that have ended."""
+
+    def __init__(self, runs: Runs, errors: Errors) -> None:
+        self._runs = runs
+        self._errors = errors
+        self._labels: list[SpanSeries] = []
+        self._ids: dict[SpanSeries, int] = {}
+        self._buckets = np.zeros((64, _BUCKETS), np.int64)
+        self._sum_us = np.zeros(64)
+        self._shapes: list[SpanShape] = []
+        self._series = np.zeros(0, np.int64)  # (shape, failed, run) -> series or -1
+        self._stride = 0
+        self._open: list[tuple[float, Block, NDArray[np.int64]]] = []  # counted, but not ended yet
+
+    def add(self, block: Block, routes: RouteTable, until: float) -> None:
+        """Count the spans of a block; requests that end after ``until`` count when they have ended."""
+        self._prepare(routes)
+        ends = block.ends()
+        late = np.flatnonzero(ends > until)
+        if len(late) == block.count:
+            self._hold(ends, block, late)
+            return
+        self._count(block, None, 1)
+        if len(late):
+            self._count(block, late, -1)
+            self._hold(ends, block, late)
+
+    def close(self, until: float, routes: RouteTable) -> None:
+        """Count held requests that have ended by ``until``."""
+        if not self._open or min(end for end, _, _ in self._open) > until:
+            return
+        self._prepare(routes)
+        held, self._open = self._open, []
+        for _, block, columns in held:
+            ends = block.ends()[columns]
+            self._count(block, columns[ends <= until], 1)
+            self._hold(block.ends(), block, columns[ends > until])
+
+    def _hold(self, ends: NDArray[np.float64], block: Block, columns: NDArray[np.int64]) -> None:
+        if len(columns):
+            self._open.append((float(ends[columns].min()), block, columns))
+
+    def snapshot(self) -> SpanCounters:
+        """All series with at least one ended span, in order of their first one."""
+        size = len(self._labels)
+        buckets = np.cumsum(self._buckets[:size], axis=1)
+        return SpanCounters(list(self._labels), buckets, buckets[:, -1].copy(), self._sum_us[:size] * 1e-3)
+
+    def _prepare(self, routes: RouteTable) -> None:
+        stride = len(self._runs) + 1
+        if self._shapes is not routes.shapes or stride != self._stride or len(self._series) < 2 * len(routes.shapes) * stride:
+            self._shapes, self._stride = routes.shapes, stride
+            self._series = np.full(2 * len(routes.shapes) * stride, -1, np.int64)
+
+    def _count(self, block: Block, columns: NDArray[np.int64] | None, sign: int) -> None:
+        route = block.route
+        if len(route.server_rows):
+            self._rows(block, (route.server_rows, route.server_shapes), columns, (True, sign))
+        if len(route.client_rows):
+            self._rows(block, (route.client_rows, route.client_shapes), columns, (False, sign))
+
+    def _rows(self, block: Block, spans: tuple[NDArray[np.int64], NDArray[np.int64]],
+              columns: NDArray[np.int64] | None, mode: tuple[bool, int]) -> None:
+        rows, shapes = spans
+        server, sign = mode
+        pick = rows if columns is None else np.ix_(rows, columns)
+        parents = rows if server else np.array(block.route.parents)[rows]
+        runs = block.run[parents if columns is None else np.ix_(parents, columns)]
+        durations = (block.served if server else block.took)[pick]
+        key = shapes[:, None] * (2 * self._stride) + runs
+        happened = runs >= 0
+        if block.made is not None:
+            happened &= block.made[pick]
+        outcome = block.returned if server else block.error
+        if outcome is not None:
+            key += self._failed(block, outcome[pick], rows, server) * self._stride
+        if block.made is not None or not happened.all():
+            key, durations = key[happened], durations[happened]
+        self._accumulate(key.ravel(), durations.ravel(), sign)
+
+    def _failed(self, block: Block, outcome: NDArray[np.int32], rows: NDArray[np.int64],
+                server: bool) -> NDArray[np.int64]:
+        """1 where the span's status is Error, by the rules of the instrumentation."""
+        if not server:
+            return (outcome != 0).astype(np.int64)
+        faults = np.array([self._errors[i].code in SERVER_FAULTS for i in range(len(self._errors))])
+        failed = faults[outcome].astype(np.int64)
+        http = rows == 0 if block.route.op.target and block.route.op.error_status >= 500 else rows < 0
+        failed[http] = outcome[http] != 0
+        return failed
+
+    def _accumulate(self, key: NDArray[np.int64], durations: NDArray[np.float32], sign: int) -> None:
+        if not len(key):
+            return
+        size = len(self._series)
+        # Whole microseconds keep the sums exact, so that taking back and adding again leaves nothing behind.
+        sums = np.bincount(key, weights=np.rint(durations * np.float32(1e3)), minlength=size)
+        bucket = _LOOKUP[np.minimum(np.ceil(durations), _TOP_MS).astype(np.int32)]
+        counts = np.bincount(key * _BUCKETS + bucket, minlength=size * _BUCKETS).reshape(size, _BUCKETS)
+        slots = np.flatnonzero(counts.any(axis=1))
+        series = self._series[slots]
+        for place in np.flatnonzero(series < 0):
+            series[place] = self._series[slots[place]] = self._new_series(int(slots[place]))
+        np.add.at(self._buckets, series, sign * counts[slots])
+        np.add.at(self._sum_us, series, sign * sums[slots])
+
+    def _new_series(self, slot: int) -> int:
+        shape, rest = divmod(slot, 2 * self._stride)
+        failed, number = divmod(rest, self._stride)
+        span, run = self._shapes[shape], self._runs[number]
+        service = run.spec.env.get("OTEL_SERVICE_NAME") or span.service
+        labels = SpanSeries(
+            service, span.name, f"SPAN_KIND_{span.kind}", f"STATUS_CODE_{'ERROR' if failed else 'UNSET'}",
+            run.ref.namespace, run.ref.pod, run.spec.node)
+        found = self._ids.get(labels)
+        if found is None:
+            found = self._ids[labels] = len(self._labels)
+            self._labels.append(labels)
+            if found == len(self._buckets):
+                self._buckets = np.concatenate([self._buckets, np.zeros_like(self._buckets)])
+                self._sum_us = np.concatenate([self._sum_us, np.zeros_like(self._sum_us)])
+        return found
+
+
+@dataclass(slots=True)
+class Usages:
+    """Cumulative counters of one run."""
+
+    cpu_s: float = 0.0
+    periods: float = 0.0
+    throttled_periods: float = 0.0
+    throttled_s: float = 0.0
+    cores: float = 0.0  # use over the last window
+    calls_per_s: float = 0.0  # smoothed
+    demand: float = 0.0  # smoothed, cores
+    service_s: float = 1e-3  # mean time in a worker
+    backlog_s: float = 0.0  # CPU seconds of work not done yet
+    inflight: float = 0.0
+    probes: int = 0  # answered since the last piece
+    max_memory: int = 0
+    ooms: int = 0
+    rx_bytes: float = 0.0
+    tx_bytes: float = 0.0
+    rx_packets: float = 0.0
+    tx_packets: float = 0.0
+
+
+class Meter:
+    """Container counters by run number, and the waiting that follows from demand."""
+
+    def __init__(self, runs: Runs, seed: int) -> None:
+        self._runs = runs
+        self._seed = seed
+        self.usages: list[Usages] = []
+        self.waiting: dict[int, Waiting] = {}
+        self._stress: dict[int, float] = {}
+
+    def usage(self, run: Run) -> Usages:
+        """Counters of a run."""
+        while len(self.usages) <= run.number:
+            self.usages.append(Usages())
+        return self.usages[run.number]
+
+    def record(self, blocks: list[Block], routes: RouteTable, start: float, end: float) -> None:
+        """Add one piece: CPU, network and rates of every living run."""
+        elapsed = end - start
+        if elapsed <= 0:
+            return
+        for run in self._runs.alive():
+            self.usage(run)
+        calls, cpu, served = self._traffic(blocks, routes)
+        for run in list(self._runs.alive()):
+            number = run.number
+            used = (float(calls[number]), float(cpu[number]), float(served[number]))
+            self._run(run, used, start, end)
+
+    def _traffic(self, blocks: list[Block], routes: RouteTable) -> tuple[NDArray[np.float64], ...]:
+        runs, ops = len(self._runs), len(routes.ops)
+        counts = np.zeros(runs * ops, np.int64)
+        sent = np.zeros(runs * ops, np.int64)
+        served = np.zeros(runs)
+        for block in blocks:
+            key = block.run * ops + block.route.ops[:, None]
+            callers = block.run[block.route.parents[1:]] * ops + block.route.ops[1:, None]
+            where = block.run >= 0
+            if block.made is not None:
+                where &= block.made
+            if where.all():
+                counts += np.bincount(key.ravel(), minlength=runs * ops)
+                sent += np.bincount(callers.ravel(), minlength=runs * ops)
+                served += np.bincount(block.run[0], weights=block.served[0], minlength=runs)
+            else:
+                counts += np.bincount(key[where], minlength=runs * ops)
+                sent += np.bincount(callers[where[1:]], minlength=runs * ops)
+                root = where[0]
+                served += np.bincount(block.run[0][root], weights=block.served[0][root], minlength=runs)
+        table, out = counts.reshape(runs, ops), sent.reshape(runs, ops)
+        costs = np.array([op.cpu_ms for _, op in routes.ops]) * 1e-3
+        asked = np.array([op.request_bytes for _, op in routes.ops], float)
+        answered = np.array([op.response_bytes for _, op in routes.ops], float)
+        self._network(table, out, asked, answered)
+        return table.sum(axis=1).astype(float), table @ costs, served * 1e-3
+
+    def _network(self, table: NDArray[np.int64], out: NDArray[np.int64], asked: NDArray[np.float64],
+                 answered: NDArray[np.float64]) -> None:
+        received = table @ asked + out @ answered
+        sent = table @ answered + out @ asked
+        packets_in = table @ np.ceil(asked / MTU_BYTES) + out @ np.ceil(answered / MTU_BYTES)
+        packets_out = table @ np.ceil(answered / MTU_BYTES) + out @ np.ceil(asked / MTU_BYTES)
+        for number in np.flatnonzero(received + sent):
+            usage = self.usages[number]
+            acks_in, acks_out = packets_out[number], packets_in[number]
+            usage.rx_packets += packets_in[number] + acks_in
+            usage.tx_packets += packets_out[number] + acks_out
+            usage.rx_bytes += received[number] + FRAME_BYTES * (packets_in[number] + acks_in)
+            usage.tx_bytes += sent[number] + FRAME_BYTES * (packets_out[number] + acks_out)
+
+    def _run(self, run: Run, traffic: tuple[float, float, float], start: float, end: float) -> None:
+        calls, cpu, served = traffic
+        elapsed = end - start
+        usage = self.usages[run.number]
+        resources = run.program.resources if run.program is not None else None
+        idle = (resources.idle_cpu_m if resources else 1.0) * 1e-3
+        probes = usage.probes * (resources.probe_cpu_ms if resources else 0.4) * 1e-3
+        usage.rx_bytes += usage.probes * 500.0
+        usage.tx_bytes += usage.probes * 350.0
+        usage.rx_packets += usage.probes * 6
+        usage.tx_packets += usage.probes * 5
+        usage.probes = 0
+        starting = 0.0
+        if resources and run.program is not None and start < run.started + run.program.startup_s + 1.0:
+            overlap = min(end, run.started + run.program.startup_s + 1.0) - max(start, run.started)
+            starting = max(0.0, overlap) / (run.program.startup_s + 1.0) * resources.startup_cpu_s
+        wanted = (cpu + idle * elapsed) * self._noise(run, start) + probes + starting
+        found = self.waiting.get(run.number)
+        limit = run.spec.cpu_limit_cores
+        used = wanted + usage.backlog_s + self._stress.get(run.number, 0.0) * elapsed
+        if limit is not None:
+            done = min(used, limit * elapsed)
+            usage.backlog_s = max(0.0, min(wanted + usage.backlog_s - limit * elapsed, 600.0 * limit))
+            used = done
+            self._throttle(usage, found, used / elapsed / limit, elapsed)
+        usage.cpu_s += used
+        usage.cores = used / elapsed
+        keep = math.exp(-elapsed / RATE_TAU_S)
+        usage.calls_per_s = usage.calls_per_s * keep + calls / elapsed * (1 - keep)
+        usage.demand = usage.demand * keep + (cpu / elapsed + idle) * (1 - keep)
+        usage.inflight = usage.inflight * keep + served / elapsed * (1 - keep)
+        if calls:
+            usage.service_s = max(1e-5, served / calls if served else cpu / calls)
+
+    def _throttle(self, usage: Usages, found: Waiting | None, utilisation: float, elapsed: float) -> None:
+        periods = elapsed / PERIOD_S * min(1.0, 0.15 + 3.0 * utilisation)
+        usage.periods += periods
+        if found is not None:
+            usage.throttled_periods += min(periods, found.throttled_periods * elapsed / PERIOD_S)
+            usage.throttled_s += found.throttled_s * elapsed
+
+    def _noise(self, run: Run, at: float) -> float:
+        key = text_key(self._seed, "cpu", run.ref, int(at // NOISE_S))
+        return 1.0 + NOISE_CV * 1.732 * (2.0 * unit_int(key) - 1.0)
+
+    def strain(self, effects: Effects) -> dict[int, Waiting]:
+        """Waiting of every run with demand or stress, for the next piece."""
+        self.waiting, self._stress = {}, {}
+        for run in self._runs.alive():
+            usage = self.usage(run)
+            stress = effects.cpu_workers.get((run.ref.namespace, run.ref.pod, run.ref.container), 0.0)
+            if run.program is None or (usage.calls_per_s < 1e-3 and not stress):
+                continue
+            if stress:
+                self._stress[run.number] = stress
+            limit = run.spec.cpu_limit_cores
+            per_call = usage.demand / usage.calls_per_s if usage.calls_per_s > 1e-3 else 1e-3
+            load = Load(usage.demand, usage.calls_per_s, per_call, usage.service_s, stress,
+                        math.nan if limit is None else limit, run.program.workers, run.program.cores)
+            self.waiting[run.number] = waiting(load)
+        return self.waiting
+
+    def backlog_ms(self) -> dict[int, float]:
+        """Wait behind unfinished work, by run."""
+        found = {}
+        for run in self._runs.alive():
+            usage, limit = self.usage(run), run.spec.cpu_limit_cores
+            if limit and usage.backlog_s > 0.02:
+                found[run.number] = 1e3 * min(usage.backlog_s / limit, 600.0)
+        return found

@@ -1,0 +1,163 @@
+"""A route compiled to a flat list of call nodes, in the order in which the calls are made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aiopslab.sim.world.hashing import text_key
+from aiopslab.sim.world.programs import Op, Program, Programs, Step
+
+DEPTH_MAX = 8  # calls inside calls; more means that a program calls itself
+
+
+@dataclass(slots=True, eq=False)
+class SpanShape:
+    """What an instrumented side reports for a node: fixed name and kind, attributes by ``style``."""
+
+    service: str
+    name: str
+    kind: str  # SERVER | CLIENT
+    style: str
+    op: Op
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """One potential call. ``step`` is None for the request itself (row 0)."""
+
+    index: int
+    parent: int
+    program: Program
+    op: Op
+    step: Step | None
+    repeat: int = 0  # which round of a repeated step this is
+    edge: int = -1  # row in the engine's edge table
+    children: list[int] = field(default_factory=list)
+    client_span: SpanShape | None = None
+    server_span: SpanShape | None = None
+    new_trace: bool = False  # the caller passes no trace context on
+
+@dataclass(slots=True, eq=False)
+class Route:
+    """One operation of an entry program with everything it calls."""
+
+    program: Program
+    op: Op
+    nodes: list[Node]
+    parents: list[int] = field(default_factory=list)
+    ops: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))  # (k,) operation numbers
+    salts: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))  # (k,)
+    server_rows: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))  # nodes with server span
+    client_rows: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    server_shapes: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))  # numbers of shapes
+    client_shapes: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    conditional: bool = False  # some calls depend on a set variable
+    has_deadline: bool = False
+
+    @property
+    def name(self) -> str:
+        """Operation name such as ``GET /cart``."""
+        return self.op.name
+
+    def path(self, node: int) -> list[Node]:
+        """Nodes from ``node`` up to the request, nearest first."""
+        found = [self.nodes[node]]
+        while found[-1].parent >= 0:
+            found.append(self.nodes[found[-1].parent])
+        return found
+
+
+class RouteTable:
+    """Compiles routes on demand; numbers the edges (caller program, address variable, callee program), the
+    operations and the span shapes that they use."""
+
+    def __init__(self, programs: Programs, traced: frozenset[str]) -> None:
+        self._programs = programs
+        self.traced = traced
+        self.edges: list[tuple[Program, str, Program]] = []
+        self.ops: list[tuple[Program, Op]] = [entry for entry in programs.operations()]
+        self.shapes: list[SpanShape] = []
+        self._op_ids = {op.name: number for number, (_, op) in enumerate(self.ops)}
+        self._edge_ids: dict[tuple[str, str, str], int] = {}
+        self._shape_ids: dict[tuple[str, str, str], int] = {}
+        self._routes: dict[tuple[str, str], Route] = {}
+
+    def route(self, program: Program, op_name: str) -> Route:
+        """The compiled operation ``op_name`` of ``program``."""
+        key = (program.name, op_name)
+        if key not in self._routes:
+            nodes: list[Node] = []
+            self._add(nodes, Node(0, -1, program, program.ops[op_name], None), 0)
+            self._routes[key] = self._finish(Route(program, program.ops[op_name], nodes))
+        return self._routes[key]
+
+    def edge(self, caller: Program, variable: str, callee: Program) -> int:
+        """Number of the edge from ``caller`` to the address in its environment ``variable``."""
+        key = (caller.name, variable, callee.name)
+        if key not in self._edge_ids:
+            self._edge_ids[key] = len(self.edges)
+            self.edges.append((caller, variable, callee))
+        return self._edge_ids[key]
+
+    def _finish(self, route: Route) -> Route:
+        nodes = route.nodes
+        route.parents = [n.parent for n in nodes]
+        route.ops = np.array([self._op_ids[n.op.name] for n in nodes], np.int32)
+        route.salts = np.array([text_key(route.name, n.index) for n in nodes], np.uint64)
+        server = [(n.index, self._shape(n.server_span)) for n in nodes if n.server_span]
+        client = [(n.index, self._shape(n.client_span)) for n in nodes if n.client_span]
+        route.server_rows, route.server_shapes = _columns(server)
+        route.client_rows, route.client_shapes = _columns(client)
+        route.conditional = any(n.step and n.step.each and self._programs.is_set(n.step.each) for n in nodes)
+        route.has_deadline = any(n.step is not None and n.step.deadline_ms > 0 for n in nodes)
+        return route
+
+    def _shape(self, shape: SpanShape) -> int:
+        key = (shape.service, shape.name, shape.kind)
+        if key not in self._shape_ids:
+            self._shape_ids[key] = len(self.shapes)
+            self.shapes.append(shape)
+        return self._shape_ids[key]
+
+    def _add(self, nodes: list[Node], node: Node, depth: int) -> None:
+        if depth > DEPTH_MAX:
+            raise ValueError(f"operation {node.op.name!r} of program {node.program.name!r} calls itself")
+        nodes.append(node)
+        self._instrument(nodes, node)
+        for _, body in groupby(node.op.steps, key=lambda step: step.loop):
+            steps = list(body)
+            first = steps[0]
+            rounds = self._programs.vocabulary_size(first.each) if first.each else first.times
+            for repeat in range(rounds):
+                for step in steps:
+                    program, op = self._programs.operation(step.op)
+                    child = Node(len(nodes), node.index, program, op, step, repeat)
+                    child.edge = self.edge(node.program, step.call, program)
+                    node.children.append(child.index)
+                    self._add(nodes, child, depth + 1)
+
+    def _instrument(self, nodes: list[Node], node: Node) -> None:
+        program = node.program
+        if program.name in self.traced and node.op.span:
+            node.server_span = _shape(program, node.op, "SERVER")
+        if node.parent < 0:
+            return
+        caller = nodes[node.parent]
+        if caller.program.name in self.traced and node.op.span:
+            node.client_span = _shape(caller.program, node.op, "CLIENT")
+        assert node.step is not None
+        node.new_trace = node.step.detached or caller.server_span is None
+
+
+def _shape(program: Program, op: Op, kind: str) -> SpanShape:
+    name = op.span if program.span_style.startswith("http") or not op.service else f"{program.span_prefix}{op.span}"
+    return SpanShape(program.name, name, kind, program.span_style, op)
+
+
+def _columns(pairs: list[tuple[int, int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    table = np.array(pairs, np.int64).reshape(-1, 2)
+    return table[:, 0].copy(), table[:, 1].copy()
