@@ -9,7 +9,9 @@ from typing import Any
 from aiopslab.actions.spec import ActionSpec, Param
 from aiopslab.errors import did_you_mean
 
-_AMOUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(s|sec|secs|seconds?|m|min|mins|minutes?|h|hrs?|hours?)?\s*\Z", re.IGNORECASE)
+_AMOUNT = re.compile(
+    r"\s*(\d+(?:\.\d+)?)\s*(s|sec|secs|seconds?|m|min|mins|minutes?|h|hrs?|hours?)?\s*\Z", re.IGNORECASE
+)
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -22,7 +24,9 @@ def bind(spec: ActionSpec, args: list[Any], kwargs: dict[str, Any]) -> dict[str,
     given = _by_name(spec, args, kwargs)
     missing = [p.name for p in spec.params if p.required and p.name not in given]
     if missing:
-        raise BindingError(f"{spec.name} needs {' and '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} missing.")
+        raise BindingError(
+            f"{spec.name} needs {' and '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} missing."
+        )
     return {p.name: _convert(spec, p, given[p.name]) if p.name in given else p.default for p in spec.params}
 
 
@@ -38,7 +42,9 @@ def _by_name(spec: ActionSpec, args: list[Any], kwargs: dict[str, Any]) -> dict[
             if spec.extra_ignored:
                 continue
             near = did_you_mean(name, names, most=1)
-            raise BindingError(f"{spec.name} has no parameter {name!r}{f'; did you mean {near[0]}?' if near else '.'}")
+            raise BindingError(
+                f"{spec.name} has no parameter {name!r}{f'; did you mean {near[0]}?' if near else '.'}"
+            )
         given[name] = value
     return given
 
@@ -69,13 +75,15 @@ def _text(spec: ActionSpec, param: Param, value: Any) -> str:
 def _amount(spec: ActionSpec, param: Param, value: Any) -> float | int:
     unit_s = 60.0 if param.kind == "minutes" else 1.0
     if value is None and not param.required:
-        return param.default  # type: ignore[no-any-return]
+        return param.default
     number = _seconds(value, unit_s)
     if number is None:
         more = ""
         if param.name == "timeout" and isinstance(value, str):
             more = f" {spec.name} takes one command: join several with && or line breaks."
-        raise BindingError(f"{param.name} of {spec.name} must be a number of {param.kind}, not {_short(value)}.{more}")
+        raise BindingError(
+            f"{param.name} of {spec.name} must be a number of {param.kind}, not {_short(value)}.{more}"
+        )
     amount = number / unit_s
     if amount <= 0:
         raise BindingError(f"{param.name} of {spec.name} must be greater than 0, not {_short(value)}.")

@@ -44,7 +44,9 @@ class Call:
 
 def find_names(text: str, names: list[str]) -> list[re.Match[str]]:
     """All places where one of ``names`` is followed by an opening parenthesis."""
-    pattern = _NAME_AND_PAREN.format(names="|".join(re.escape(name) for name in sorted(names, key=len, reverse=True)))
+    pattern = _NAME_AND_PAREN.format(
+        names="|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+    )
     return list(re.finditer(pattern, text)) if names else []
 
 
@@ -186,7 +188,9 @@ def _value(node: ast.expr, source: str, notes: list[str], bare_words: bool) -> A
     if bare_words and _BARE_WORD.match(words):
         notes.append(f"{words} was read as a string; quote strings")
         return {"true": True, "false": False, "null": None}.get(words, words)
-    raise Unreadable(f"`{ast.unparse(node)[:60]}` is not a plain value; use quoted strings, numbers, lists or dictionaries")
+    raise Unreadable(
+        f"`{ast.unparse(node)[:60]}` is not a plain value; use quoted strings, numbers, lists or dictionaries"
+    )
 
 
 def _command(inner: str) -> tuple[str, dict[str, Any], int, str] | None:
@@ -217,7 +221,9 @@ def _unquoted_command(inner: str) -> tuple[str, dict[str, Any], int, str] | None
 
 
 def _unescape(raw: str, quote: str) -> str:
-    literal = re.sub(r'(\\.)|(["\n])', lambda m: m.group(1) or {'"': '\\"', "\n": "\\n"}[m.group(2)], raw, flags=re.DOTALL)
+    literal = re.sub(
+        r'(\\.)|(["\n])', lambda m: m.group(1) or {'"': '\\"', "\n": "\\n"}[m.group(2)], raw, flags=re.DOTALL
+    )
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -172,7 +172,11 @@ class Actions:
             submitted = accept_stage(args.get("stage"), args.get("answer"))
         else:
             submitted = accept(self._task, next(iter(args.values()), None))
-        text = "Your submission was taken." if submitted.ends else f"Your answer to {submitted.stage} was taken. Go on."
+        text = (
+            "Your submission was taken."
+            if submitted.ends
+            else f"Your answer to {submitted.stage} was taken. Go on."
+        )
         return Outcome(text, submitted=submitted)
 
     def _read(self, file_path: str, kind: str) -> str:
@@ -185,7 +189,11 @@ class Actions:
         if folder is None:
             near = path.parent if path is not None else room.home / kind
             folder = near if near.is_dir() else room.home / kind
-        files = sorted(room.inside(p) for p in folder.rglob("*.csv")) if _below(folder, room.home) and folder.is_dir() else []
+        files = (
+            sorted(room.inside(p) for p in folder.rglob("*.csv"))
+            if _below(folder, room.home) and folder.is_dir()
+            else []
+        )
         listing = "\n".join(files[:200]) or f"(no files; get_{kind} exports some)"
         if path is not None and path.is_dir():
             return f"{file_path} is a folder. Files in it:\n{listing}"

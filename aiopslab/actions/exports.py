@@ -49,7 +49,11 @@ def metric_queries(namespace: str, services: Sequence[str]) -> dict[str, str]:
         queries[f"container/kpi_container_{name}"] = f"container_{name}{inside}"
     for name in _OBJECT_GAUGES:
         queries[f"object/kpi_{name}"] = f"{name}{inside}"
-    served = f'service_name=~"{"|".join(services)}",span_kind="SPAN_KIND_SERVER"' if services else 'span_kind="SPAN_KIND_SERVER"'
+    served = (
+        f'service_name=~"{"|".join(services)}",span_kind="SPAN_KIND_SERVER"'
+        if services
+        else 'span_kind="SPAN_KIND_SERVER"'
+    )
     calls = f"sum by (service_name) (rate({_CALLS}{{{served}}}[1m]))"
     failed = f'sum by (service_name) (rate({_CALLS}{{{served},status_code="STATUS_CODE_ERROR"}}[1m]))'
     queries["service/kpi_requests_per_s"] = calls
@@ -75,11 +79,19 @@ async def export_metrics(lab: Lab, namespace: str, duration_min: float) -> str:
             await lab.shell.put(f"{folder}/{name}.csv", _metric_rows(name.rpartition("/")[2], series))
             written.append(f"{name}.csv")
     if not written:
-        return f"No metrics of namespace {namespace} in the last {duration_min:g} minutes. Yours is {lab.namespace}."
+        return (
+            f"No metrics of namespace {namespace} in the last {duration_min:g} minutes. Yours is {lab.namespace}."
+        )
     where = f"{lab.shell.room.shown_home}/{folder}"
-    lines = [f"Metrics of {namespace}, {_clock(start)} to {_clock(end)} UTC, every {STEP_S:g} s, exported to {where}:"]
+    lines = [
+        f"Metrics of {namespace}, {_clock(start)} to {_clock(end)} UTC, every {STEP_S:g} s, exported to {where}:"
+    ]
     lines += _tree(written)
-    lines += ["", "Columns: timestamp (Unix seconds), cmdb_id (node.pod.container, or the service), kpi_name, value.", ""]
+    lines += [
+        "",
+        "Columns: timestamp (Unix seconds), cmdb_id (node.pod.container, or the service), kpi_name, value.",
+        "",
+    ]
     return "\n".join(lines + _service_table(services))
 
 
@@ -120,7 +132,9 @@ def _service_table(services: dict[str, list[Series]]) -> list[str]:
     for name in names:
         cells = []
         for kpi, factor in (("requests_per_s", 1.0), ("error_ratio", 100.0), ("latency_p95_ms", 1.0)):
-            points = [p for one in services.get(kpi, []) if one.labels.get("service_name") == name for p in one.points]
+            points = [
+                p for one in services.get(kpi, []) if one.labels.get("service_name") == name for p in one.points
+            ]
             cells.append(f"{_mean(points[:4], factor)} -> {_mean(points[-4:], factor)}")
         lines.append(f"{name:<26}" + "".join(f"{cell:>22}" for cell in cells))
     return lines
@@ -164,8 +178,15 @@ def _trace_rows(spans: Iterable[Span]) -> bytes:
         header,
         [
             (
-                span.trace_id, span.span_id, span.parent_id or "ROOT", span.service, span.operation,
-                str(span.start_us), str(span.duration_us), str(span.error), _response(span),
+                span.trace_id,
+                span.span_id,
+                span.parent_id or "ROOT",
+                span.service,
+                span.operation,
+                str(span.start_us),
+                str(span.duration_us),
+                str(span.error),
+                _response(span),
             )  # fmt: skip
             for span in spans
         ],
@@ -189,7 +210,9 @@ def _operation_table(spans: Sequence[Span]) -> list[str]:
         times = sorted(row.duration_us / 1000 for row in rows)
         failed = sum(row.error for row in rows)
         p50, p95 = times[(len(times) - 1) // 2], times[min(len(times) - 1, int(0.95 * len(times)))]
-        lines.append(f"{service:<24}{kind:<10}{operation[:50]:<52}{len(rows):>7}{failed:>8}{p50:>10.1f}{p95:>10.1f}")
+        lines.append(
+            f"{service:<24}{kind:<10}{operation[:50]:<52}{len(rows):>7}{failed:>8}{p50:>10.1f}{p95:>10.1f}"
+        )
     return lines
 
 

@@ -12,7 +12,9 @@ from aiopslab.kube.errors import KubeError
 
 TAIL_LINES = 500
 MAX_PODS = 5
-_KIND_PREFIX = re.compile(r"(?:pods?|po|deploy(?:ments?)?|deployments?\.apps|svc|services?|sts|statefulsets?|ds|daemonsets?)/")
+_KIND_PREFIX = re.compile(
+    r"(?:pods?|po|deploy(?:ments?)?|deployments?\.apps|svc|services?|sts|statefulsets?|ds|daemonsets?)/"
+)
 
 Obj = dict[str, Any]
 
@@ -27,7 +29,9 @@ async def read_logs(lab: Lab, namespace: str, service: str) -> str:
     if chosen is None:
         near = did_you_mean(name, await _names(lab.kube, namespace, pods), most=1)
         hint = f" Did you mean {near[0]}?" if near else ""
-        raise ActionRefused(f"there is no service {service!r} in {namespace}.{hint} {await _choices(lab.kube, namespace, pods)}")
+        raise ActionRefused(
+            f"there is no service {service!r} in {namespace}.{hint} {await _choices(lab.kube, namespace, pods)}"
+        )
     if not chosen:
         return f"{name} in {namespace} has no pods, so there are no logs. Look at its Deployment and its events."
     parts = [await _pod_logs(lab.kube, namespace, pod) for pod in chosen[:MAX_PODS]]

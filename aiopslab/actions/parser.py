@@ -21,7 +21,9 @@ from aiopslab.errors import did_you_mean
 SHELL = "exec_shell"
 MAX_READ_CHARS = 200_000  # an action is never longer; more is refused unread
 _SHELL_TAGS = {"bash", "sh", "shell", "console", "zsh", "shell-session", "terminal"}
-_COMMAND_WORDS = re.compile(r"(?:\$ )?(?:sudo )?(?:kubectl|helm|curl|jq|grep|cat|ls|echo|sleep|date|for|while)\b(?!\s*\()")
+_COMMAND_WORDS = re.compile(
+    r"(?:\$ )?(?:sudo )?(?:kubectl|helm|curl|jq|grep|cat|ls|echo|sleep|date|for|while)\b(?!\s*\()"
+)
 _STATEMENT = re.compile(
     r"^[ \t]*(?:\w+[ \t]*=[ \t]*)?(?:await[ \t]+)?(?:print[ \t]*\([ \t]*)?([A-Za-z_]\w*)[ \t]*\(", re.MULTILINE
 )
@@ -203,7 +205,11 @@ def _finish(call: Call, others: list[Call], leftover: str, actions: Mapping[str,
 
 def _shown(call: Call) -> str:
     first = next(iter([*call.args, *call.kwargs.values()]), None)
-    inner = "" if first is None else repr(first if not isinstance(first, str) or len(first) < 60 else first[:57] + "...")
+    inner = (
+        ""
+        if first is None
+        else repr(first if not isinstance(first, str) or len(first) < 60 else first[:57] + "...")
+    )
     return f"{call.name}({inner})"
 
 
@@ -215,7 +221,9 @@ def _leftover(text: str, calls: list[Call]) -> str:
         at = call.end
     kept.append(text[at:])
     lines = [line.strip() for part in kept for line in part.split("\n")]
-    idle = re.compile(r"(?:(?:Action|Thought|Executor|Assistant)\s*:?|\w+\s*=|await|print\s*\(|[`*);\s]*)+\Z", re.IGNORECASE)
+    idle = re.compile(
+        r"(?:(?:Action|Thought|Executor|Assistant)\s*:?|\w+\s*=|await|print\s*\(|[`*);\s]*)+\Z", re.IGNORECASE
+    )
     rest = [line for line in lines if line and not line.startswith("#") and not idle.match(line)]
     shown = " / ".join(rest)
     return shown if len(shown) <= 120 else shown[:117] + "..."
@@ -233,7 +241,9 @@ def _raw_command(block: Block) -> ParsedAction:
     lines = block.text.split("\n")
     if all(line.startswith("$ ") for line in lines if line.strip()):
         lines = [line[2:] for line in lines]
-    return ParsedAction(SHELL, {"command": "\n".join(lines), "timeout": 30}, "The block was run as the command of exec_shell.")
+    return ParsedAction(
+        SHELL, {"command": "\n".join(lines), "timeout": 30}, "The block was run as the command of exec_shell."
+    )
 
 
 def _refuse_unknown(text: str, actions: Mapping[str, ActionSpec]) -> None:
@@ -247,7 +257,9 @@ def _refuse_unknown(text: str, actions: Mapping[str, ActionSpec]) -> None:
 
 def _refuse_label(name: str, after: str, actions: Mapping[str, ActionSpec]) -> None:
     if name in actions:
-        raise _Refuse(f"{name} is named but not called; the form is {actions[name].signature}, for example {actions[name].example}.")
+        raise _Refuse(
+            f"{name} is named but not called; the form is {actions[name].signature}, for example {actions[name].example}."
+        )
     if after.lstrip(" \t").startswith("("):
         raise _Refuse(_unknown(name, actions))
 

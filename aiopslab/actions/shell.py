@@ -165,7 +165,10 @@ class Shell:
         if not url or not self.room.sandboxed:
             return url
         parts = urlsplit(url)
-        self._targets[port] = (parts.hostname or "127.0.0.1", parts.port or (443 if parts.scheme == "https" else 80))
+        self._targets[port] = (
+            parts.hostname or "127.0.0.1",
+            parts.port or (443 if parts.scheme == "https" else 80),
+        )
         return urlunsplit((parts.scheme, f"127.0.0.1:{port}", parts.path, "", ""))
 
     async def _launch(self, command: str, traffic: Traffic, alarms: Alarms) -> tuple[Launch, Listeners]:

@@ -47,9 +47,7 @@ def spec_of(function: Callable[..., Any], example: str, *, extra_ignored: bool =
     A parameter annotated ``int`` or ``float`` and named ``duration`` is minutes, any other number seconds; ``str`` is text.
     """
     signature = inspect.signature(function)
-    params = tuple(
-        Param(p.name, _kind(p), p.default) for p in signature.parameters.values() if p.name != "self"
-    )
+    params = tuple(Param(p.name, _kind(p), p.default) for p in signature.parameters.values() if p.name != "self")
     name = function.__name__
     shown = signature.replace(parameters=[p for p in signature.parameters.values() if p.name != "self"])
     head = f"{name}{shown}".replace("'", "")

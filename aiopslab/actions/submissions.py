@@ -54,7 +54,9 @@ def accept_stage(stage: Any, answer: Any) -> Submitted:
 def _detection(answer: Any) -> str:
     word = str(answer).strip().strip(".!").lower()
     if word not in _YES_NO:
-        raise ActionRefused(f'{_short(answer)} is neither "Yes" nor "No". Submit "Yes" when something is wrong, else "No".')
+        raise ActionRefused(
+            f'{_short(answer)} is neither "Yes" nor "No". Submit "Yes" when something is wrong, else "No".'
+        )
     return _YES_NO[word]
 
 
@@ -66,7 +68,9 @@ def _localization(answer: Any) -> list[Any]:
         return [part.strip() for part in answer.split(",") if part.strip()]
     if isinstance(answer, list | tuple | set) and all(isinstance(item, str) for item in answer):
         return sorted(answer) if isinstance(answer, set) else list(answer)
-    raise ActionRefused(f'{_short(answer)} is not a list of component names, such as ["frontend"], most likely first.')
+    raise ActionRefused(
+        f'{_short(answer)} is not a list of component names, such as ["frontend"], most likely first.'
+    )
 
 
 def _analysis(answer: Any) -> dict[str, Any]:
@@ -89,7 +93,12 @@ def _mitigation(answer: Any) -> Any:
     return answer
 
 
-_READERS = {"detection": _detection, "localization": _localization, "analysis": _analysis, "mitigation": _mitigation}
+_READERS = {
+    "detection": _detection,
+    "localization": _localization,
+    "analysis": _analysis,
+    "mitigation": _mitigation,
+}
 
 
 def _one_of(key: str, value: Any, allowed: tuple[str, ...]) -> str:

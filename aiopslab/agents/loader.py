@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,7 +17,7 @@ from aiopslab.agents.solution import SolutionAgent
 from aiopslab.agents.triage import TriageAgent
 from aiopslab.errors import UsageError, did_you_mean
 
-_CLASSES = {"noop": NoopAgent, "solution": SolutionAgent, "triage": TriageAgent}
+_CLASSES: dict[str, Callable[[], Agent]] = {"noop": NoopAgent, "solution": SolutionAgent, "triage": TriageAgent}
 BUILTIN = {
     "noop": "submits that nothing is wrong",
     "solution": "plays the recorded repair and the right answers",
@@ -74,23 +75,27 @@ def _from_module(name: str) -> ModuleType:
 def _instance(module: ModuleType, attribute: str, shown: str) -> Agent:
     found = getattr(module, attribute, None)
     if found is None:
-        classes = [name for name, value in vars(module).items() if inspect.isclass(value) and hasattr(value, "get_action")]
+        classes = [
+            name for name, value in vars(module).items() if inspect.isclass(value) and hasattr(value, "get_action")
+        ]
         near = did_you_mean(attribute, classes) or classes
         hint = f"; it has {', '.join(near)}" if near else "; it has no class with get_action"
         raise UsageError(f"agent {shown!r}: there is no {attribute!r}{hint}")
     try:
-        agent: Any = found() if callable(found) else found
+        agent: Agent = found() if callable(found) else found
     except Exception as error:
         raise UsageError(f"agent {shown!r} cannot be created without arguments: {_what(error)}") from error
     check_agent(agent, shown)
-    return agent  # type: ignore[no-any-return]
+    return agent
 
 
 def check_agent(agent: Any, shown: str) -> None:
     """Raise UsageError unless ``agent`` has a coroutine method ``get_action``."""
     method = getattr(agent, "get_action", None)
     if not callable(method):
-        raise UsageError(f"agent {shown!r} has no get_action; it needs `async def get_action(self, state: str) -> str`")
+        raise UsageError(
+            f"agent {shown!r} has no get_action; it needs `async def get_action(self, state: str) -> str`"
+        )
 
 
 def _what(error: Exception) -> str:

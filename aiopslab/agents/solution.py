@@ -15,16 +15,14 @@ class SolutionAgent:
     """Diagnoses first (the stages before the repair), then repairs, then submits the rest."""
 
     def __init__(self) -> None:
-        self._replies: list[str] = []
+        self._staged = False
+        self._answer: Mapping[str, Any] = {}
+        self._commands: Sequence[str] = ()
+        self._replies: list[str] | None = None
 
     def learn(self, answer: Mapping[str, Any], commands: Sequence[str]) -> None:
         """Take the right submissions by stage, in order, and the shell commands of the repair."""
-        staged = len(answer) > 1 or (list(answer) == ["detection"] and self._staged)
-        calls = {stage: _submit(stage, value, staged) for stage, value in answer.items()}
-        diagnosis = [call for stage, call in calls.items() if stage != "mitigation"]
-        repair = [f"exec_shell({command!r}, timeout={COMMAND_TIMEOUT_S})" for command in commands]
-        closing = [calls["mitigation"]] if "mitigation" in calls else []
-        self._replies = [*diagnosis, *repair, *closing]
+        self._answer, self._commands = dict(answer), list(commands)
 
     def init_context(self, problem_desc: str, instructions: str, apis: dict[str, str]) -> None:
         """See whether answers are submitted in stages."""
@@ -32,13 +30,19 @@ class SolutionAgent:
 
     async def get_action(self, state: str) -> str:
         """The next recorded action; once all are played, the last again."""
+        if self._replies is None:
+            self._replies = self._script()
         reply = self._replies.pop(0) if len(self._replies) > 1 else self._replies[0]
         return f"```\n{reply}\n```"
 
-    _staged = False
+    def _script(self) -> list[str]:
+        calls = {stage: self._submit(stage, value) for stage, value in self._answer.items()}
+        diagnosis = [call for stage, call in calls.items() if stage != "mitigation"]
+        repair = [f"exec_shell({command!r}, timeout={COMMAND_TIMEOUT_S})" for command in self._commands]
+        closing = [calls["mitigation"]] if "mitigation" in calls else []
+        return [*diagnosis, *repair, *closing] or ["submit()"]
 
-
-def _submit(stage: str, value: Any, staged: bool) -> str:
-    if staged:
-        return f"submit({stage!r})" if value is None else f"submit({stage!r}, {value!r})"
-    return "submit()" if value is None else f"submit({value!r})"
+    def _submit(self, stage: str, value: Any) -> str:
+        if self._staged:
+            return f"submit({stage!r})" if value is None else f"submit({stage!r}, {value!r})"
+        return "submit()" if value is None else f"submit({value!r})"

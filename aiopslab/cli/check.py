@@ -15,9 +15,8 @@ from aiopslab.catalog.bundles import bundle_of
 from aiopslab.catalog.catalog import Catalog
 from aiopslab.catalog.manifests import Problem
 from aiopslab.cli.flags import Json, draw_seed
-from aiopslab.cli.launch import Finished, Launch, RunFlags
+from aiopslab.cli.launch import Finished, RunFlags, launch
 from aiopslab.cli.output import console, print_json
-from aiopslab.cli.running import run_async
 from aiopslab.errors import UnknownIdError
 from aiopslab.grading import check_recovered
 from aiopslab.record import Check, read_snapshot
@@ -85,7 +84,7 @@ def _run(task_id: str, agent: str, flags: RunFlags) -> Finished:
     from aiopslab.cli.progress import Display
 
     with Display(console(stderr=True)) as display:
-        return run_async(Launch.prepare(task_id, flags).run(agent, display))
+        return launch(task_id, agent, flags, display)
 
 
 def prove(nothing: Finished, solution: Finished) -> list[Check]:
@@ -128,6 +127,7 @@ def _verdict(name: str, run: Finished, wanted: str) -> Check:
 
 
 def _clean_after(run: Finished) -> Check:
-    before, after = (read_snapshot(run.folder, name) for name in ("before", "recovery"))
+    last = "recovery" if run.record.injection else "end"  # without a fault there is nothing to recover from
+    before, after = (read_snapshot(run.folder, name) for name in ("before", last))
     found = check_recovered(before, after)
     return Check(name="clean after recovery", ok=found.ok, detail=found.detail)

@@ -39,7 +39,7 @@ def _ids(text: str) -> str:
 
 
 def _agents() -> list[dict[str, Any]]:
-    from aiopslab.agents import BUILTIN
+    from aiopslab.agents.loader import BUILTIN
 
     return [{"id": name, "title": title, "error": ""} for name, title in sorted(BUILTIN.items())]
 

@@ -21,8 +21,8 @@ class Display(AbstractContextManager["Display"]):
     On something that is not a terminal it prints the same lines without a bar.
     """
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    def __init__(self, console: Console, *, steps: bool = True) -> None:
+        self._console, self._steps = console, steps
         self._bar: Progress | None = None
         self._task: TaskID | None = None
 
@@ -80,6 +80,8 @@ class Display(AbstractContextManager["Display"]):
         self._console.print(Text(f"  {event.text}", style="dim"))
 
     def _step(self, event: Event) -> None:
+        if not self._steps:
+            return
         detail = event.detail
         head = f"  step {detail.get('step')}/{detail.get('max_steps')}  "
         body = _shortened(event.text)

@@ -7,9 +7,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from aiopslab.cli.flags import Json
-from aiopslab.cli.launch import Launch, RunFlags
+from aiopslab.cli.launch import RunFlags, launch
 from aiopslab.cli.output import console, print_json
-from aiopslab.cli.running import run_async
 from aiopslab.cli.summary import exit_code, summary
 
 
@@ -32,9 +31,8 @@ def run(
     from aiopslab.cli.progress import Display
     from aiopslab.cli.report import print_report
 
-    launch = Launch.prepare(problem, flags or RunFlags())
     with Display(console(stderr=True)) as display:
-        finished = run_async(launch.run(agent, display))
+        finished = launch(problem, agent, flags or RunFlags(), display)
     if json:
         print_json(summary(finished.record, finished.result, finished.folder))
     else:

@@ -7,19 +7,19 @@ the agent's own sandbox. The run is recorded and judged like any other.
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import signal
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from rich.console import Console
 from rich.text import Text
 
-from aiopslab.cli.launch import Launch, RunFlags
+from aiopslab.cli.launch import RunFlags, launch
 from aiopslab.cli.output import console
-from aiopslab.cli.running import run_async
 from aiopslab.cli.summary import exit_code
 
 PROMPT = "on-call> "
@@ -40,9 +40,10 @@ def shell(problem: str, *, flags: RunFlags | None = None) -> int:
     from aiopslab.cli.report import print_report
 
     flags = flags or RunFlags()
-    launch = Launch.prepare(problem, replace(flags, max_steps=flags.max_steps or STEPS_MAX), person=True)
-    with Display(console(stderr=True), steps=False) as display:
-        finished = run_async(launch.run(Person(console()), display))
+    if flags.max_steps == RunFlags().max_steps:
+        flags = replace(flags, max_steps=STEPS_MAX)
+    with terminal_kept(), Display(console(stderr=True), steps=False) as display:
+        finished = launch(problem, Person(console()), flags, display, person=True)
     print_report(finished.record, finished.result, finished.folder)
     return exit_code(finished.result.verdict)
 
@@ -70,9 +71,9 @@ class Person:
         if shown:
             self._out.print(Text(shown))
         while True:
-            line = self._ask()
+            line = await asyncio.to_thread(ask)
             if line is None or line in _LEAVE:
-                signal.raise_signal(signal.SIGINT)  # ends the run as Ctrl-C does: in order, with its record
+                os.kill(os.getpid(), signal.SIGINT)  # ends the run as Ctrl-C does: in order, with its record
                 await asyncio.Event().wait()
             elif line == "help":
                 for text in self._actions.values():
@@ -80,20 +81,36 @@ class Person:
             elif line:
                 return reply_for(line, self._actions)
 
-    def _ask(self) -> str | None:
-        """One line, or None at the end of input. Waits on this thread: nothing else happens meanwhile."""
-        with suppress(ImportError):
-            import readline  # noqa: F401 - its import gives `input` editing and history
-        before = signal.signal(signal.SIGINT, signal.default_int_handler)
-        try:
-            return input(PROMPT).strip()
-        except EOFError:
-            return None
-        except KeyboardInterrupt:
-            return None
-        finally:
-            signal.signal(signal.SIGINT, before)
-            sys.stdout.flush()
+
+def ask() -> str | None:
+    """One typed line, or None at the end of input."""
+    with suppress(ImportError):
+        import readline  # noqa: F401 - its import gives `input` editing and history
+    try:
+        return input(PROMPT).strip()
+    except EOFError:
+        return None
+
+
+@contextmanager
+def terminal_kept() -> Iterator[None]:
+    """Give the terminal back as it was, also when the run ends while a line is being edited."""
+    try:
+        import termios
+
+        before = termios.tcgetattr(sys.stdin.fileno())
+    except (ImportError, OSError, ValueError):  # no such thing here, or input comes from a pipe
+        yield
+        return
+    except Exception as error:  # termios.error derives from Exception alone
+        if type(error).__module__ != "termios":
+            raise
+        yield
+        return
+    try:
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, before)
 
 
 def reply_for(line: str, actions: Mapping[str, str]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from aiopslab.catalog.manifests import App
 from aiopslab.cluster.base import Cluster
-from aiopslab.errors import ClusterError, DeployError
+from aiopslab.errors import ClusterError, DeployError, LabFailure
 from aiopslab.kube.client import Kube
 from aiopslab.kube.helm import Helm
 from aiopslab.kube.workloads import WORKLOAD_RESOURCES, ensure_namespace, not_ready, pod_troubles
@@ -48,9 +48,8 @@ class Deployer:
                 async with self._cluster.instant():
                     await self._helm.install(app.release, app.chart_path, app.namespace, app.values)
                 await self._wait_ready(app, progress)
-            except BaseException:
-                # Also on cancellation: nothing half-deployed may stay.
-                await self.undeploy(app)
+            except BaseException as error:  # also cancellation: nothing half-deployed may stay
+                await self._clear_away(app, error)
                 raise
         except ClusterError as error:
             raise DeployError(f"app {app.id} cannot be installed: {error}") from error
@@ -69,6 +68,12 @@ class Deployer:
                     f"namespace {app.namespace} is still there after {NAMESPACE_GONE_S_MAX:g} s; "
                     f"see `kubectl get namespace {app.namespace} -o yaml` for what holds it"
                 )
+
+    async def _clear_away(self, app: App, cause: BaseException) -> None:
+        try:
+            await self.undeploy(app)
+        except LabFailure as second:
+            cause.add_note(f"What had been installed could not be taken away: {second}")
 
     async def _is_there(self, app: App) -> bool:
         for row in await self._helm.releases(app.namespace):

@@ -8,8 +8,9 @@ satisfy the condition). Without ``path`` the object itself is meant (``exists`` 
     exists, absent       the path leads to something, or to nothing
     at_least             a number that is >= value
 
-An object that the snapshot does not have makes every condition but ``absent`` fail. A ``{{...}}`` that is still in
-``value`` (what was there before was never saved) makes the condition unjudged.
+An object that the snapshot does not have makes every condition but ``absent`` fail. ``{{before:KEY}}`` as
+``value`` is what the injector saved under KEY before it changed anything, else the value at the path KEY of the
+same object in the snapshot before the injection; when neither is there, the condition is unjudged.
 """
 
 from __future__ import annotations
@@ -27,10 +28,15 @@ OPS = ("equals", "not_equals", "exists", "absent", "at_least")
 _SEGMENT = re.compile(
     r"""\.?([^.\[\]]+)|\[(\d+)\]|\[(\*)\]|\["([^"]+)"\]|\['([^']+)'\]|\[([^=\]]+)=([^\]]*)\]"""
 )
-_UNFILLED = re.compile(r"\{\{.*\}\}")
+_BEFORE = re.compile(r"^\{\{\s*before:(.*?)\s*\}\}$")
 
 
-def evaluate(condition: Mapping[str, Any], end: Snapshot | None, before: Snapshot | None) -> Check:
+def evaluate(
+    condition: Mapping[str, Any],
+    end: Snapshot | None,
+    before: Snapshot | None,
+    saved: Mapping[str, Any] | None = None,
+) -> Check:
     """One condition as a check called ``cause``. Never raises; an unusable condition is unjudged."""
     resource, name = str(condition.get("resource", "")), str(condition.get("name", ""))
     path, op = str(condition.get("path") or ""), str(condition.get("op", ""))
@@ -41,8 +47,8 @@ def evaluate(condition: Mapping[str, Any], end: Snapshot | None, before: Snapsho
         return Check(name="cause", ok=None, detail=f"There is no snapshot of the end to look {where} up in.")
     if not (_covers(end, resource) or _covers(before, resource)):
         return Check(name="cause", ok=None, detail=f"The snapshots do not hold {resource}.")
-    wanted = condition.get("value")
-    if isinstance(wanted, str) and _UNFILLED.search(wanted):
+    wanted = _wanted(condition, before, saved or {})
+    if wanted is None and op not in ("exists", "absent"):
         detail = f"What {where} was before the injection is not in the record."
         return Check(name="cause", ok=None, detail=detail)
     values = look_up(_find(end, condition), path)
@@ -68,6 +74,17 @@ def _find(snapshot: Snapshot | None, condition: Mapping[str, Any]) -> Any:
             if name_of(obj) == condition.get("name") and same_place:
                 return obj
     return None
+
+
+def _wanted(condition: Mapping[str, Any], before: Snapshot | None, saved: Mapping[str, Any]) -> Any:
+    value = condition.get("value")
+    match = _BEFORE.match(value) if isinstance(value, str) else None
+    if match is None:
+        return value
+    if match.group(1) in saved:
+        return saved[match.group(1)]
+    found = look_up(_find(before, condition), match.group(1))
+    return found[0] if found else None
 
 
 def look_up(obj: Any, path: str) -> list[Any]:

@@ -31,7 +31,8 @@ Obj = dict[str, Any]
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """One run as graders see it. ``snapshots`` holds those of ``SNAPSHOTS`` that the run got to;
-    ``audit`` the API requests made with the agent's identity, empty where the cluster cannot tell."""
+    ``audit`` the API requests made with the agent's identity, empty where the cluster cannot tell; ``saved`` what
+    the injector noted before it changed anything."""
 
     record: RunRecord
     expected: Expected
@@ -39,6 +40,7 @@ class Evidence:
     slos: Sequence[SloSeries] = ()
     steps: Sequence[Step] = ()
     audit: Sequence[Mapping[str, Any]] = ()
+    saved: Mapping[str, Any] = field(default_factory=dict)
 
     def submissions(self, stage: str) -> list[Submission]:
         """Submissions to ``stage``, oldest first."""
@@ -104,10 +106,18 @@ def controller_of(obj: Mapping[str, Any]) -> tuple[str, str] | None:
     return None
 
 
-def load(folder: Path) -> tuple[RunRecord, dict[str, Snapshot], list[SloSeries], list[Step], list[Obj]]:
-    """Every part of a record folder that grading uses."""
-    snapshots = {name: found for name in SNAPSHOTS if (found := read_snapshot(folder, name)) is not None}
-    return read_record(folder), snapshots, read_slos(folder), read_steps(folder), _read_audit(folder)
+def load(folder: Path) -> dict[str, Any]:
+    """Every part of a record folder that grading uses, as the arguments of ``grade_record``."""
+    return {
+        "record": read_record(folder),
+        "snapshots": {
+            name: found for name in SNAPSHOTS if (found := read_snapshot(folder, name)) is not None
+        },
+        "slos": read_slos(folder),
+        "steps": read_steps(folder),
+        "audit": _read_audit(folder),
+        "saved": _read_saved(folder),
+    }
 
 
 def _read_audit(folder: Path) -> list[Obj]:
@@ -115,3 +125,9 @@ def _read_audit(folder: Path) -> list[Obj]:
     if not path.exists():
         return []
     return [msgspec.json.decode(line, type=dict) for line in path.read_bytes().splitlines() if line.strip()]
+
+
+def _read_saved(folder: Path) -> Obj:
+    path = folder / "journal.json"
+    saved = msgspec.json.decode(path.read_bytes(), type=dict).get("saved") if path.exists() else None
+    return saved if isinstance(saved, dict) else {}

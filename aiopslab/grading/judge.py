@@ -35,15 +35,16 @@ def grade(record_dir: Path) -> Result:
             f"{record_dir} is not a record: it has no record.json. `aiopslab run` prints where its record is."
         )
     try:
-        record, snapshots, slos, steps, audit = load(record_dir)
+        parts = load(record_dir)
     except msgspec.MsgspecError as error:
         raise UsageError(f"{record_dir} cannot be read as a record: {error}. Was it cut short?") from None
-    if record.version > RECORD_VERSION:
+    version = parts["record"].version
+    if version > RECORD_VERSION:
         raise UsageError(
-            f"{record_dir} has record format {record.version}; this aiopslab reads up to {RECORD_VERSION}. "
+            f"{record_dir} has record format {version}; this aiopslab reads up to {RECORD_VERSION}. "
             "Grade it with a newer aiopslab."
         )
-    return grade_record(record, snapshots, slos, steps, audit)
+    return grade_record(**parts)
 
 
 def grade_record(
@@ -52,11 +53,13 @@ def grade_record(
     slos: Sequence[SloSeries] = (),
     steps: Sequence[Step] = (),
     audit: Sequence[Mapping[str, Any]] = (),
+    saved: Mapping[str, Any] | None = None,
 ) -> Result:
     """Judge the parts of a record. Pure: equal parts give an equal result. Never raises on what an agent sent.
 
     ``snapshots`` by name (``before``, ``injected``, ``end``), ``slos`` over the whole run, ``audit`` the API
-    requests made with the agent's identity (``{verb, path, code, ...}``).
+    requests made with the agent's identity (``{verb, path, code, ...}``), ``saved`` what the injector noted before
+    it changed anything.
     """
     if record.outcome == "lab-failure":
         return _unknown(record, "lab", record.failure or "The lab failed.")
@@ -67,7 +70,7 @@ def grade_record(
             f"the task {record.task!r} has no grader" if record.expected else "it has no expected answers"
         )
         return _unknown(record, "record", f"The record cannot be judged: {missing}.")
-    evidence = Evidence(record, record.expected, snapshots, slos, steps, audit)
+    evidence = Evidence(record, record.expected, snapshots, slos, steps, audit, saved or {})
     try:
         judgement = TASKS[record.task](evidence)
     except Exception as error:

@@ -55,4 +55,4 @@ def _check_causes(evidence: Evidence) -> list[Check]:
         detail = "The fault declares no condition under which its cause is gone."
         return [Check(name="cause", ok=None, detail=detail)]
     end, before = evidence.snapshots.get("end"), evidence.snapshots.get("before")
-    return [evaluate(condition, end, before) for condition in conditions]
+    return [evaluate(condition, end, before, evidence.saved) for condition in conditions]

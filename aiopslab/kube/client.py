@@ -16,6 +16,7 @@ from typing import Any, Literal
 from urllib.parse import urlencode
 
 import aiohttp
+import yaml
 from kubernetes.aio import client as aio_client
 from kubernetes.aio import config as aio_config
 
@@ -58,8 +59,9 @@ class Kube:
             await aio_config.load_kube_config(
                 config_file=str(self.kubeconfig), client_configuration=configuration, persist_config=False
             )
-        except (aio_config.ConfigException, OSError, KeyError, TypeError) as error:
-            message = f"kubeconfig {self.kubeconfig} cannot be used: {error}; check --kubeconfig"
+        except (aio_config.ConfigException, yaml.YAMLError, OSError, KeyError, TypeError, ValueError) as error:
+            cause = " ".join(str(error).split())
+            message = f"kubeconfig {self.kubeconfig} cannot be used: {cause}; check --kubeconfig"
             raise KubeError(0, "BadKubeconfig", message) from error
         configuration.client_session_kwargs = {"trust_env": False}
         self._api = aio_client.ApiClient(configuration)

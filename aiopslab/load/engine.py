@@ -39,11 +39,10 @@ class Loader:
                 for obj in objects:
                     await self._kube.apply(obj)
             await self._wait_running(workload, objects)
-        except KubeError as error:
-            await self.stop()
-            raise DeployError(f"workload {workload.id} cannot be started: {error}") from error
-        except BaseException:
-            await self.stop()
+        except BaseException as error:  # also cancellation: no load may run on
+            await self._clear_away(error)
+            if isinstance(error, KubeError):
+                raise DeployError(f"workload {workload.id} cannot be started: {error}") from error
             raise
 
     async def stop(self) -> None:
@@ -51,6 +50,12 @@ class Loader:
         for obj in reversed(self._applied):
             await self._kube.delete_manifest(obj)
         self._applied = []
+
+    async def _clear_away(self, cause: BaseException) -> None:
+        try:
+            await self.stop()
+        except KubeError as second:
+            cause.add_note(f"What had been started could not be stopped: {second}")
 
     async def _remove(self, objects: list[Obj]) -> None:
         """Delete left-overs of an earlier run and wait for them: a Job cannot be changed in place."""

@@ -89,7 +89,7 @@ class Jaeger:
                 "limit": str(limit),
             }
             body = await asyncio.to_thread(self._get, "/api/traces", _given(params))
-            traces = [_legacy_trace(trace) for trace in body.get("data") or []]
+            traces = self._read(body, legacy=True)
         else:
             params = {
                 "query.serviceName": service,
@@ -99,16 +99,17 @@ class Jaeger:
                 "query.searchDepth": str(limit),
             }
             body = await asyncio.to_thread(self._get, "/api/v3/traces", _given(params))
-            traces = _otlp_traces(body)
+            traces = self._read(body, legacy=False)
         return sorted(traces, key=lambda spans: (spans[0].start_us, spans[0].trace_id))
 
     async def trace(self, trace_id: str) -> list[Span]:
         """The spans of one trace by start; empty when the server does not have it."""
         if await self._speaks_legacy():
             body = await asyncio.to_thread(self._get, f"/api/traces/{trace_id}", {})
-            found = [_legacy_trace(trace) for trace in body.get("data") or []]
+            found = self._read(body, legacy=True)
         else:
-            found = _otlp_traces(await asyncio.to_thread(self._get, f"/api/v3/traces/{trace_id}", {}))
+            body = await asyncio.to_thread(self._get, f"/api/v3/traces/{trace_id}", {})
+            found = self._read(body, legacy=False)
         return found[0] if found else []
 
     async def dependencies(self, end: float, lookback_s: float) -> list[Dependency]:
@@ -132,6 +133,14 @@ class Jaeger:
                 return list(body.get("data") or [])
             self._legacy = False
         return list(self._get("/api/v3/services", {}).get("services") or [])
+
+    def _read(self, body: dict[str, Any], *, legacy: bool) -> list[list[Span]]:
+        try:
+            if legacy:
+                return [_legacy_trace(trace) for trace in body.get("data") or []]
+            return _otlp_traces(body)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise TelemetryError(f"{self.url} sends traces that cannot be read: {error!r}") from error
 
     def _get(self, path: str, params: dict[str, str]) -> dict[str, Any]:
         """The answer's body; empty for 404, which Jaeger answers when it finds nothing."""

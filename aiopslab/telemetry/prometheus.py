@@ -54,11 +54,8 @@ class Prometheus:
 
     async def query(self, expr: str, at: float) -> list[Sample]:
         """The instant vector of ``expr`` at one time, sorted by labels; a scalar has no labels."""
-        rows = await self._call(expr, lambda: self._client.custom_query(expr, params={"time": repr(at)}))
-        if rows and not isinstance(rows[0], dict):
-            return [Sample({}, float(rows[0]), _number(rows[1]))]
-        samples = [Sample(row["metric"], float(row["value"][0]), _number(row["value"][1])) for row in rows]
-        return sorted(samples, key=lambda sample: sorted(sample.labels.items()))
+        params = {"time": repr(at)}
+        return await self._call(expr, lambda: _samples(self._client.custom_query(expr, params=params)))
 
     async def value(self, expr: str, at: float) -> float | None:
         """The one value of ``expr`` at one time; None where there is no data (or it is not a number).
@@ -73,35 +70,26 @@ class Prometheus:
     async def query_range(self, expr: str, start: float, end: float, step_s: float) -> list[Series]:
         """``expr`` at ``start``, ``start + step_s``, ... up to ``end`` (inclusive), sorted by labels."""
         params = {"query": expr, "start": repr(start), "end": repr(end), "step": repr(step_s)}
-        data = await self._get("query_range", params, expr)
-        found = [
-            Series(row["metric"], [(float(at), _number(value)) for at, value in row["values"]])
-            for row in data["result"]
-        ]
-        return sorted(found, key=lambda series: sorted(series.labels.items()))
+        return await self._call(expr, lambda: _series(self._get("query_range", params)))
 
     async def series(self, match: list[str], start: float, end: float) -> list[dict[str, str]]:
         """Label sets of the series that match any selector in a stretch of time."""
         params = {"match[]": match, "start": repr(start), "end": repr(end)}
-        rows = await self._get("series", params, ", ".join(match))
+        rows = await self._call(", ".join(match), lambda: self._get("series", params))
         return sorted(rows, key=lambda labels: sorted(labels.items()))
 
     async def label_values(self, label: str, match: list[str] | None = None) -> list[str]:
         """Values that a label has; ``__name__`` gives the metric names."""
-        found = await self._get(f"label/{label}/values", {"match[]": match or []}, label)
-        return sorted(found)
+        params = {"match[]": match or []}
+        return sorted(await self._call(label, lambda: self._get(f"label/{label}/values", params)))
 
-    async def _get(self, path: str, params: dict[str, Any], shown: str) -> Any:
+    def _get(self, path: str, params: dict[str, Any]) -> Any:
         """An endpoint that the library rounds times for, or does not have."""
-
-        def call() -> Any:
-            url = f"{self.url}/api/v1/{path}"
-            answer = self._session.get(url, params=params, timeout=REQUEST_TIMEOUT_WALL_S)
-            if answer.status_code != 200:
-                raise PrometheusApiClientException(f"HTTP {answer.status_code}: {answer.text[:300]}")
-            return answer.json()["data"]
-
-        return await self._call(shown, call)
+        url = f"{self.url}/api/v1/{path}"
+        answer = self._session.get(url, params=params, timeout=REQUEST_TIMEOUT_WALL_S)
+        if answer.status_code != 200:
+            raise PrometheusApiClientException(f"HTTP {answer.status_code}: {answer.text[:300]}")
+        return answer.json()["data"]
 
     async def _call(self, shown: str, call: Callable[[], T]) -> T:
         try:
@@ -114,6 +102,20 @@ class Prometheus:
             raise TelemetryError(f"Prometheus refuses {_short(shown)}: {error}") from error
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise TelemetryError(f"{self.url} does not answer like Prometheus: {error!r}") from error
+
+
+def _samples(rows: list[Any]) -> list[Sample]:
+    if rows and not isinstance(rows[0], dict):  # a scalar: [time, value]
+        return [Sample({}, float(rows[0]), _number(rows[1]))]
+    samples = [Sample(row["metric"], float(row["value"][0]), _number(row["value"][1])) for row in rows]
+    return sorted(samples, key=lambda sample: sorted(sample.labels.items()))
+
+
+def _series(data: dict[str, Any]) -> list[Series]:
+    found = []
+    for row in data["result"]:
+        found.append(Series(row["metric"], [(float(at), _number(value)) for at, value in row["values"]]))
+    return sorted(found, key=lambda series: sorted(series.labels.items()))
 
 
 def _number(text: str) -> float:

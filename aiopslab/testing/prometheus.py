@@ -20,8 +20,9 @@ from aiohttp import web
 
 from aiopslab.errors import UsageError
 from aiopslab.sim.observe.matchers import Labels, make_labels
-from aiopslab.sim.observe.prometheus import MetricMetadata, Source, prometheus_app
+from aiopslab.sim.observe.prometheus import Source, prometheus_app
 from aiopslab.sim.observe.series import STALE, SeriesStore
+from aiopslab.sim.observe.targets import MetricMetadata
 
 _SAMPLE = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? (\S+) (\S+)")
 _LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"(?:,|$)')

@@ -81,3 +81,13 @@ def test_a_resource_that_is_in_no_snapshot_cannot_be_judged() -> None:
     before = Snapshot(at_s=-1.0, objects={"apps/deployments": [SERVICE]})
     assert evaluate(condition, snapshot(SERVICE), before).ok is False
     assert evaluate(condition, None, before).ok is None
+
+
+def test_what_was_before_is_what_was_saved_or_else_what_the_snapshot_shows() -> None:
+    base = {"resource": "services", "name": "api", "path": "spec.ports.0.targetPort", "op": "equals"}
+    end, before = snapshot(SERVICE), snapshot({**SERVICE, "spec": {"ports": [{"targetPort": 8080}]}})
+    by_key = {**base, "value": "{{before:port}}"}
+    assert evaluate(by_key, end, before, {"port": 8080}).ok is True
+    assert evaluate(by_key, end, before, {"port": 1}).ok is False
+    assert evaluate(by_key, end, before).ok is None
+    assert evaluate({**base, "value": "{{ before:spec.ports.0.targetPort }}"}, end, before).ok is True

@@ -10,6 +10,7 @@ from typing import Any
 import jsonpatch
 import pytest
 
+from aiopslab.inject.engine import Injector
 from aiopslab.kube.errors import KubeError
 
 Obj = dict[str, Any]
@@ -100,7 +101,8 @@ class FakeCluster:
 
 
 def deployment(name: str) -> Obj:
-    return {"metadata": {"name": name}, "spec": {"replicas": 2, "template": {"metadata": {"labels": {"app": name}}}}}
+    template = {"metadata": {"labels": {"app": name}}}
+    return {"metadata": {"name": name}, "spec": {"replicas": 2, "template": template}}
 
 
 @pytest.fixture
@@ -119,3 +121,9 @@ def kube() -> FakeKube:
 def cluster() -> FakeCluster:
     """The cluster that the engine sees."""
     return FakeCluster()
+
+
+@pytest.fixture
+def injector(cluster: FakeCluster, kube: FakeKube) -> Injector:
+    """The engine over both."""
+    return Injector(cluster, kube)  # type: ignore[arg-type]

@@ -94,12 +94,11 @@ async def test_odd_faults_are_named(
     says: str,
     manifest: FaultManifest,
     journal: Path,
-    kube: Any,
-    cluster: Any,
+    injector: Injector,
 ) -> None:
     manifest.class_ref = f"fault.py:{name}"
     with pytest.raises(error, match=says):
-        await Injector(cluster, kube).inject(manifest, {"journal": str(journal)}, journal, "shop")
+        await injector.inject(manifest, {"journal": str(journal)}, journal, "shop")
 
 
 async def test_a_broken_journal_is_named(kube: Any, cluster: Any, tmp_path: Path) -> None:

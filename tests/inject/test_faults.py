@@ -150,12 +150,11 @@ async def test_recovery_leaves_the_agents_repair_alone(
     ],
 )
 async def test_a_fault_that_cannot_act_changes_nothing(
-    fault: str, params: dict[str, Any], says: str, catalog: Catalog, kube: Any, cluster: Any, tmp_path: Path
+    fault: str, params: dict[str, Any], says: str, injector: Injector, kube: Any, tmp_path: Path
 ) -> None:
     journal = tmp_path / "journal.json"
-    injector = Injector(cluster, kube)
     with pytest.raises(InjectionError, match=says):
-        await injector.inject(catalog.fault(fault), params, journal, "shop")
+        await injector.inject(Catalog.load().fault(fault), params, journal, "shop")
     assert kube.writes == []
     assert not journal.exists()
     assert not await injector.recover(journal)

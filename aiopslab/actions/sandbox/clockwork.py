@@ -23,8 +23,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from aiopslab.cluster.base import Cluster
 from aiopslab.actions.sandbox.processes import Sample
+from aiopslab.cluster.base import Cluster
 
 POLL_S = 0.004
 QUIET_LOOKS = 3

@@ -90,7 +90,9 @@ async def start(room: Room, launch: Launch) -> Running:
     except (OSError, ValueError, TimeoutError) as error:
         await running.end()
         why = running.output.text().strip() or str(error) or "no answer"
-        raise LabFailure(f"the sandbox does not start: {why} (it needs Linux namespaces; see --unsafe-shell)") from error
+        raise LabFailure(
+            f"the sandbox does not start: {why} (it needs Linux namespaces; see --unsafe-shell)"
+        ) from error
     except BaseException:
         await running.end()
         raise
@@ -142,10 +144,10 @@ async def _open_up(ours: socket.socket, room: Room, launch: Launch, listeners: L
 
 async def _receive(ours: socket.socket, count: int) -> tuple[dict[str, Any], list[socket.socket]]:
     loop = asyncio.get_running_loop()
-    ready: asyncio.Future[None] = loop.create_future()
-    loop.add_reader(ours.fileno(), lambda: ready.done() or ready.set_result(None))
+    ready = asyncio.Event()
+    loop.add_reader(ours.fileno(), ready.set)
     try:
-        await ready
+        await ready.wait()
     finally:
         loop.remove_reader(ours.fileno())
     descriptors = array.array("i")

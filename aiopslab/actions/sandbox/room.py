@@ -27,8 +27,23 @@ API_PORT, PROMETHEUS_PORT, JAEGER_PORT, CLOCK_PORT = 6443, 9090, 16686, 9010
 _HERE = Path(__file__).parent
 _SYSTEM_FOLDERS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _ETC = (
-    "alternatives", "bash.bashrc", "ca-certificates", "debian_version", "ld.so.cache", "ld.so.conf", "ld.so.conf.d",
-    "localtime", "mime.types", "os-release", "pki", "profile", "python3", "python3.11", "ssl", "terminfo", "timezone",
+    "alternatives",
+    "bash.bashrc",
+    "ca-certificates",
+    "debian_version",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "localtime",
+    "mime.types",
+    "os-release",
+    "pki",
+    "profile",
+    "python3",
+    "python3.11",
+    "ssl",
+    "terminfo",
+    "timezone",
 )
 _FIRST_UID, _UIDS = 61000, 4000
 
@@ -57,7 +72,9 @@ class CommandLine:
 class Room:
     """Folders and command line of one run's sandbox. ``close`` removes them."""
 
-    def __init__(self, tools: RoomTools, *, hidden: Sequence[Path] = (), own_clock: bool, unsafe: bool = False) -> None:
+    def __init__(
+        self, tools: RoomTools, *, hidden: Sequence[Path] = (), own_clock: bool, unsafe: bool = False
+    ) -> None:
         """``hidden``: host paths that must not be readable inside. ``own_clock``: the cluster's time is not the machine's, so
         ``date`` and ``sleep`` ask the lab. ``unsafe``: run on the bare host, without any sandbox."""
         if tools.bwrap is None and not unsafe:
@@ -108,7 +125,11 @@ class Room:
     def environment(self) -> dict[str, str]:
         """The whole environment of a command."""
         bin_folder = f"{TOOLS}/bin" if self.sandboxed else str(self._opt / "bin")
-        system = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin" if self.sandboxed else os.environ.get("PATH", "/usr/bin:/bin")
+        system = (
+            "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+            if self.sandboxed
+            else os.environ.get("PATH", "/usr/bin:/bin")
+        )
         return {
             "HOME": self.shown_home,
             "KUBECONFIG": f"{self.shown_home}/.kube/config",
@@ -124,7 +145,9 @@ class Room:
     def command_line(self, control_fd: int, environment: dict[str, str]) -> CommandLine:
         """The program that makes the room and runs the helper in it."""
         if self._unsafe:
-            return CommandLine(sys.executable, ["python3", "-I", "-S", str(self._opt / "helper.py"), str(control_fd)], [])
+            return CommandLine(
+                sys.executable, ["python3", "-I", "-S", str(self._opt / "helper.py"), str(control_fd)], []
+            )
         python, python_binds = _python()
         options = [*self._namespaces(), *_system_binds(), *python_binds, *self._own_binds()]
         for path in self._hidden:
@@ -138,16 +161,27 @@ class Room:
 
     def close(self) -> None:
         """Remove the room's folders; safe to call twice."""
+
         def allow(function: object, path: str, _: object) -> None:
             with contextlib.suppress(OSError):
                 os.chmod(Path(path).parent, 0o700)
                 os.chmod(path, 0o700)
                 shutil.rmtree(path) if Path(path).is_dir() and not Path(path).is_symlink() else os.unlink(path)
+
         shutil.rmtree(self._folder, onerror=allow)
 
     def _namespaces(self) -> list[str]:
-        flags = ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try",
-                 "--die-with-parent", "--new-session", "--hostname", USER]
+        flags = [
+            "--unshare-ipc",
+            "--unshare-pid",
+            "--unshare-net",
+            "--unshare-uts",
+            "--unshare-cgroup-try",
+            "--die-with-parent",
+            "--new-session",
+            "--hostname",
+            USER,
+        ]
         if self._as_root:
             return [*flags, "--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
         return [*flags, "--unshare-user", "--disable-userns", "--uid", "1000", "--gid", "1000"]
@@ -158,7 +192,17 @@ class Room:
             line += ["--perms", "0755", "--dir", folder]
         for name in ("passwd", "group", "hosts", "nsswitch.conf"):
             line += ["--ro-bind", str(self._etc / name), f"/etc/{name}"]
-        line += ["--bind", str(self.home), HOME, "--bind", str(self.tmp), "/tmp", "--ro-bind", str(self._opt), TOOLS]
+        line += [
+            "--bind",
+            str(self.home),
+            HOME,
+            "--bind",
+            str(self.tmp),
+            "/tmp",
+            "--ro-bind",
+            str(self._opt),
+            TOOLS,
+        ]
         for name, tool in (("kubectl", self._tools.kubectl), ("helm", self._tools.helm)):
             line += ["--ro-bind", str(tool.resolve()), f"{TOOLS}/bin/{name}"]
         return line
@@ -221,4 +265,8 @@ def _visible_below_usr(hidden: Sequence[Path]) -> list[Path]:
     shown += [Path(path) for path in binds[1:2]]
     package = Path(__file__).resolve().parents[2]
     found = {path.resolve() for path in (*hidden, package)}
-    return sorted(p for p in found if p.is_dir() and not stat.S_ISLNK(p.lstat().st_mode) and any(r in p.parents for r in shown))
+    return sorted(
+        p
+        for p in found
+        if p.is_dir() and not stat.S_ISLNK(p.lstat().st_mode) and any(r in p.parents for r in shown)
+    )

@@ -19,16 +19,20 @@ from collections.abc import Sequence
 _BEFORE_S = 3600.0  # how far before the run's first instant a machine time may lie and still be one of the run
 _AFTER_S = 2 * 86400.0
 
-_MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
-_DAYS = "Mon Tue Wed Thu Fri Sat Sun".split()
+_MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+_DAYS = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
 _CLOCK = r"(?P<h>\d\d):(?P<m>\d\d):(?P<s>\d\d)"
 _DAY = r"(?P<Y>\d{4})-(?P<M>\d\d)-(?P<D>\d\d)"
 _FRACTION = r"(?P<f>\.\d{1,9})?"
 _FORMS = {
     "iso": re.compile(rf"(?<!\d){_DAY}(?P<t>[T ]){_CLOCK}{_FRACTION}(?P<z>Z|\+00:00| \+0000 UTC| \+0000| UTC)"),
-    "mail": re.compile(rf"(?P<d>[A-Z][a-z]{{2}}), (?P<D>\d\d) (?P<N>[A-Z][a-z]{{2}}) (?P<Y>\d{{4}}) {_CLOCK} (?P<z>\+0000|GMT|UTC)"),
+    "mail": re.compile(
+        rf"(?P<d>[A-Z][a-z]{{2}}), (?P<D>\d\d) (?P<N>[A-Z][a-z]{{2}}) (?P<Y>\d{{4}}) {_CLOCK} (?P<z>\+0000|GMT|UTC)"
+    ),
     "ansi": re.compile(rf"(?P<d>[A-Z][a-z]{{2}}) (?P<N>[A-Z][a-z]{{2}}) (?P<D>[ \d]\d) {_CLOCK} (?P<Y>\d{{4}})"),
-    "klog": re.compile(rf"^(?P<l>[IWEF])(?P<M>\d\d)(?P<D>\d\d) {_CLOCK}(?P<f>\.\d{{6}})(?P<z> +\d+ )", re.MULTILINE),
+    "klog": re.compile(
+        rf"^(?P<l>[IWEF])(?P<M>\d\d)(?P<D>\d\d) {_CLOCK}(?P<f>\.\d{{6}})(?P<z> +\d+ )", re.MULTILINE
+    ),
 }
 
 
@@ -87,7 +91,9 @@ class TimeMap:
         year = int(part["Y"]) if part.get("Y") else dt.datetime.fromtimestamp(self._machine[-1], dt.UTC).year
         try:
             month = int(part["M"]) if part.get("M") else _MONTHS.index(part["N"]) + 1
-            moment = dt.datetime(year, month, int(part["D"]), int(part["h"]), int(part["m"]), int(part["s"]), tzinfo=dt.UTC)
+            moment = dt.datetime(
+                year, month, int(part["D"]), int(part["h"]), int(part["m"]), int(part["s"]), tzinfo=dt.UTC
+            )
         except ValueError:
             return None
         return moment.timestamp()
@@ -96,12 +102,16 @@ class TimeMap:
 def _write(form: str, found: re.Match[str], moment_s: float) -> str:
     moment = dt.datetime.fromtimestamp(math.floor(moment_s), dt.UTC)
     clock = f"{moment:%H:%M:%S}"
-    digits = len((found.groupdict().get("f") or ".")) - 1
-    fraction = f".{round((moment_s - math.floor(moment_s)) * 10**digits):0{digits}d}"[: digits + 1] if digits else ""
+    digits = len(found.groupdict().get("f") or ".") - 1
+    fraction = (
+        f".{round((moment_s - math.floor(moment_s)) * 10**digits):0{digits}d}"[: digits + 1] if digits else ""
+    )
     if form == "iso":
         return f"{moment:%Y-%m-%d}{found['t']}{clock}{fraction}{found['z']}"
     if form == "mail":
-        return f"{_DAYS[moment.weekday()]}, {moment:%d} {_MONTHS[moment.month - 1]} {moment:%Y} {clock} {found['z']}"
+        return (
+            f"{_DAYS[moment.weekday()]}, {moment:%d} {_MONTHS[moment.month - 1]} {moment:%Y} {clock} {found['z']}"
+        )
     if form == "klog":
         return f"{found['l']}{moment:%m%d} {clock}{fraction}{found['z']}"
     return f"{_DAYS[moment.weekday()]} {_MONTHS[moment.month - 1]} {moment.day:2d} {clock} {moment:%Y}"

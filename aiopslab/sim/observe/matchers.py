@@ -31,7 +31,7 @@ class BadRegex(ValueError):
 def make_labels(pairs: Mapping[str, str] | Iterable[tuple[str, str]]) -> Labels:
     """Sorted label set without empty values."""
     items = pairs.items() if isinstance(pairs, Mapping) else pairs
-    return tuple(sorted((name, value) for name, value in items if value))
+    return tuple(sorted(pair for pair in items if pair[1]))
 
 
 @lru_cache(maxsize=512)

@@ -21,6 +21,7 @@ from aiopslab.sim.observe.promql.evaluate import Engine, Result
 from aiopslab.sim.observe.promql.parser import parse, parse_selector
 from aiopslab.sim.observe.promql.signatures import TYPE_NAMES
 from aiopslab.sim.observe.series import SeriesStore
+from aiopslab.sim.observe.targets import MetricMetadata, Target
 
 POINTS_MAX = 11_000
 TIMEOUT_S = 120.0
@@ -29,28 +30,6 @@ _TOO_FINE = (
     "exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution (?step=XX)"
 )
 _TRUNCATED = "results truncated due to limit"
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """One scraped address, for ``/api/v1/targets``. Times in seconds."""
-
-    labels: Mapping[str, str]  # with job and instance
-    pool: str
-    url: str
-    last_scrape: float
-    duration_s: float
-    interval_s: float
-    error: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class MetricMetadata:
-    """What ``# TYPE`` and ``# HELP`` say about a metric family."""
-
-    type: str
-    help: str
-    unit: str = ""
 
 
 def _nothing() -> None:

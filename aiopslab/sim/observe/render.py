@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import orjson
 
 from aiopslab.sim.observe.matchers import Labels
@@ -55,8 +56,7 @@ def matrix(result: Result, limit: int = 0) -> tuple[str, bool]:
         assert not isinstance(value, str | Windows)
         points = ",".join(f'[{at},"{format_sample(v)}"]' for at, v in zip(stamps, value.tolist(), strict=True))
         return f'"resultType":"matrix","result":[{{"metric":{{}},"values":[{points}]}}]', False
-    some = value.present.any(axis=1).nonzero()[0].tolist()
-    order = sorted(some, key=value.labels.__getitem__)
+    order = sorted(np.flatnonzero(value.present.any(axis=1)).tolist(), key=value.labels.__getitem__)
     rows = []
     for row in order[: limit or None]:
         there = value.present[row].nonzero()[0].tolist()

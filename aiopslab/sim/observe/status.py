@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aiopslab.sim.core.kernel import rfc3339_micro
 from aiopslab.sim.observe.matchers import NAME
 from aiopslab.sim.observe.promql.durations import format_duration
 from aiopslab.sim.observe.promql.evaluate import SAMPLES_MAX
 from aiopslab.sim.observe.series import SeriesStore
-
-if TYPE_CHECKING:
-    from aiopslab.sim.observe.prometheus import Target
+from aiopslab.sim.observe.targets import Target
 
 VERSIONS = {2: "2.42.0", 3: "3.14.0"}
 FLAGS = {

@@ -86,9 +86,14 @@ class Connections:
         """The earliest time after ``after`` at which a channel without backend dials again."""
         return min((c.retry_at for c in self._all.values() if c.backend < 0 and c.retry_at > after), default=math.inf)
 
-    def count(self, run: int) -> int:
-        """Open channels of a run as a caller or a callee."""
-        return sum(1 for key, c in self._all.items() if c.backend >= 0 and run in (key[0], c.backend))
+    def counts(self) -> dict[int, int]:
+        """Open channels by run, as a caller or as a callee."""
+        found: dict[int, int] = {}
+        for (caller, _, _), connection in self._all.items():
+            if connection.backend >= 0:
+                found[caller] = found.get(caller, 0) + 1
+                found[connection.backend] = found.get(connection.backend, 0) + 1
+        return found
 
     def _dial(self, connection: Connection, caller: Run, expected: Program, client: Client,
               around: Surroundings) -> None:

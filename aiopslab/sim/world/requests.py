@@ -14,6 +14,7 @@ from aiopslab.sim.world.runs import Runs
 
 _NAME = re.compile(r"\{([a-z_]+)(?::([a-z_A-Z0-9]+))?(?::(\d+))?\}")
 TRACE_SALTS = (0x7472616365, 0x6964)
+TRACE_STEP = 0x1000
 
 
 class Reader:
@@ -188,5 +189,5 @@ def span_id(key: int, node: int, server: bool) -> str:
 
 def trace_id(key: int, node: int) -> str:
     """32 hexadecimal digits of the trace that begins at ``node`` of a request."""
-    base = key if node == 0 else mix_int(key + 0x1000 + node)
+    base = key if node == 0 else mix_int(key + TRACE_STEP + node)
     return f"{mix_int(base ^ TRACE_SALTS[0]):016x}{mix_int(base ^ TRACE_SALTS[1]):016x}"

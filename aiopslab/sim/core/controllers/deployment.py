@@ -156,7 +156,11 @@ class Deployments(Base):
 
     def _recreate(self, key: Key, deployment: Obj, sets: list[Obj]) -> None:
         new = self._revisions.existing(deployment, sets)
-        old = [one for one in self._fresh(sets) if new is None or one["metadata"]["uid"] != new["metadata"]["uid"]]
+        old = [
+            one
+            for one in self._fresh(sets)
+            if new is None or one["metadata"]["uid"] != new["metadata"]["uid"]
+        ]
         active = [one for one in old if rollout.replicas(one) > 0]
         for one in active:
             self._set_scale(one, 0, deployment)
@@ -172,7 +176,9 @@ class Deployments(Base):
     def _pods_running(self, old: list[Obj]) -> bool:
         """Whether any pod of the old ReplicaSets still exists and has not ended; terminating ones count."""
         return any(
-            not podlib.finished(pod) for one in old for pod in self.index.owned(one["metadata"]["uid"], "pods")
+            not podlib.finished(pod)
+            for one in old
+            for pod in self.index.owned(one["metadata"]["uid"], "pods")
         )
 
     def _set_scale(self, replica_set: Obj, size: int, deployment: Obj) -> None:

@@ -91,13 +91,18 @@ class DeploymentStatus:
         conditions = status["conditions"]
         entry = find_condition(conditions, "Progressing")
         settled = (
-            rollout.counted({"status": status}, "replicas") == rollout.counted({"status": status}, "updatedReplicas")
+            rollout.counted({"status": status}, "replicas")
+            == rollout.counted({"status": status}, "updatedReplicas")
             and entry is not None
             and entry.get("reason") == "NewReplicaSetAvailable"
         )
         if settled:
             return conditions
-        who = f'ReplicaSet "{new["metadata"]["name"]}"' if new else f'Deployment "{deployment["metadata"]["name"]}"'
+        who = (
+            f'ReplicaSet "{new["metadata"]["name"]}"'
+            if new
+            else f'Deployment "{deployment["metadata"]["name"]}"'
+        )
         if rollout.complete({**deployment, "status": status}):
             text = f"{who} has successfully progressed."
             return self.changed(conditions, "Progressing", ("True", "NewReplicaSetAvailable", text))
@@ -110,14 +115,17 @@ class DeploymentStatus:
                 fresh["lastTransitionTime"] = entry["lastTransitionTime"]
             return [*conditions, fresh]
         if self._timed_out(deployment, entry):
-            return self.changed(conditions, "Progressing", ("False", TIMED_OUT, f"{who} has timed out progressing."))
+            return self.changed(
+                conditions, "Progressing", ("False", TIMED_OUT, f"{who} has timed out progressing.")
+            )
         return conditions
 
     def _advanced(self, deployment: Obj, status: Obj) -> bool:
         """Whether a counter moved in the right direction since the stored status."""
         new = {"status": status}
         old_replicas = [
-            rollout.counted(one, "replicas") - rollout.counted(one, "updatedReplicas") for one in (deployment, new)
+            rollout.counted(one, "replicas") - rollout.counted(one, "updatedReplicas")
+            for one in (deployment, new)
         ]
         return old_replicas[1] < old_replicas[0] or any(
             rollout.counted(new, name) > rollout.counted(deployment, name)
@@ -134,7 +142,11 @@ class DeploymentStatus:
 
     def _wait_for_deadline(self, deployment: Obj, status: Obj) -> None:
         entry = find_condition(status["conditions"], "Progressing")
-        if not has_deadline(deployment) or entry is None or rollout.complete({**deployment, "status": status}):
+        if (
+            not has_deadline(deployment)
+            or entry is None
+            or rollout.complete({**deployment, "status": status})
+        ):
             return
         if entry.get("reason") in (TIMED_OUT, "NewReplicaSetAvailable"):
             return

@@ -104,7 +104,8 @@ class EndpointSlices(ServiceTracker):
         return [
             one
             for one in self.index.listed(SLICES, service.namespace)
-            if labels_of(one).get(SERVICE_LABEL) == service.name and labels_of(one).get(MANAGED_LABEL) == SLICER
+            if labels_of(one).get(SERVICE_LABEL) == service.name
+            and labels_of(one).get(MANAGED_LABEL) == SLICER
         ]
 
     def _wanted(self, service: Obj) -> list[tuple[list[Obj] | None, list[Obj] | None]]:
@@ -232,7 +233,11 @@ class LegacyEndpoints(ServiceTracker):
             ports = tuple(resolve_ports(service, pod))
             if not ports and service["spec"].get("ports"):
                 continue
-            address: Obj = {"ip": _address(pod), "nodeName": pod["spec"].get("nodeName"), "targetRef": _target(pod)}
+            address: Obj = {
+                "ip": _address(pod),
+                "nodeName": pod["spec"].get("nodeName"),
+                "targetRef": _target(pod),
+            }
             if hostname := _hostname(service, pod):
                 address["hostname"] = hostname
             where = "addresses" if publish or podlib.ready(pod) else "notReadyAddresses"
@@ -313,7 +318,9 @@ def resolve_ports(service: Obj, pod: Obj) -> list[Port]:
         target = port.get("targetPort", port["port"])
         number: int | None = target if isinstance(target, int) else container_port(pod, target, protocol)
         if number is not None:
-            found.append((port.get("name", ""), protocol, number or port["port"], port.get("appProtocol", "")))
+            found.append(
+                (port.get("name", ""), protocol, number or port["port"], port.get("appProtocol", ""))
+            )
     return found
 
 

@@ -95,7 +95,10 @@ class GarbageCollector(Base):
         blocking = [
             obj
             for obj in self.index.owned(uid)
-            if any(ref["uid"] == uid and ref.get("blockOwnerDeletion") for ref in obj["metadata"]["ownerReferences"])
+            if any(
+                ref["uid"] == uid and ref.get("blockOwnerDeletion")
+                for ref in obj["metadata"]["ownerReferences"]
+            )
         ]
         if not blocking:
             self._drop_finalizer(key, FOREGROUND)

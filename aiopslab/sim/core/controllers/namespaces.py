@@ -76,10 +76,19 @@ class Namespaces(Base):
         held = [obj for obj in map(self.store.get, remaining) if obj is not None]
         finalizers = Counter(entry for obj in held for entry in obj["metadata"].get("finalizers") or ())
         resources = Counter(k.resource for k in remaining)
-        left = ", ".join(f"{_plain(name)} has {count} resource instances" for name, count in sorted(resources.items()))
-        kept = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(finalizers.items()))
+        left = ", ".join(
+            f"{_plain(name)} has {count} resource instances" for name, count in sorted(resources.items())
+        )
+        kept = ", ".join(
+            f"{name} in {count} resource instances" for name, count in sorted(finalizers.items())
+        )
         states = [
-            ("NamespaceDeletionDiscoveryFailure", "", "ResourcesDiscovered", "All resources successfully discovered"),
+            (
+                "NamespaceDeletionDiscoveryFailure",
+                "",
+                "ResourcesDiscovered",
+                "All resources successfully discovered",
+            ),
             (
                 "NamespaceDeletionGroupVersionParsingFailure",
                 "",
@@ -108,7 +117,9 @@ class Namespaces(Base):
             ),
         ]
         conditions = [self._condition(namespace, state) for state in states]
-        self.update_status(key, {**(namespace.get("status") or {}), "phase": "Terminating", "conditions": conditions})
+        self.update_status(
+            key, {**(namespace.get("status") or {}), "phase": "Terminating", "conditions": conditions}
+        )
 
     def _condition(self, namespace: Obj, state: tuple[str, str, str, str]) -> Obj:
         type_, set_by, reason, message = state
@@ -116,7 +127,11 @@ class Namespaces(Base):
         old = next(
             (c for c in (namespace.get("status") or {}).get("conditions") or () if c["type"] == type_), None
         )
-        since = old["lastTransitionTime"] if old is not None and old["status"] == status else self.kernel.timestamp()
+        since = (
+            old["lastTransitionTime"]
+            if old is not None and old["status"] == status
+            else self.kernel.timestamp()
+        )
         return {
             "type": type_,
             "status": status,

@@ -89,7 +89,9 @@ def requests(pod: Obj) -> dict[str, float]:
             _add(sidecars, own)
             own = dict(sidecars)
         else:
-            own = {name: own.get(name, 0.0) + sidecars.get(name, 0.0) for name in own.keys() | sidecars.keys()}
+            own = {
+                name: own.get(name, 0.0) + sidecars.get(name, 0.0) for name in own.keys() | sidecars.keys()
+            }
         for name, amount in own.items():
             init_peak[name] = max(init_peak.get(name, 0.0), amount)
     for name, amount in init_peak.items():

@@ -91,7 +91,9 @@ class ReplicaSets(Base):
                     if namespace_is_ending(caught):
                         return None
                     error = caught
-                    self.event(replica_set, "Warning", "FailedCreate", f"Error creating: {error_text(caught)}")
+                    self.event(
+                        replica_set, "Warning", "FailedCreate", f"Error creating: {error_text(caught)}"
+                    )
             if error is not None:
                 self.retry(key)
                 return "FailedCreate", error_text(error)
@@ -128,7 +130,8 @@ class ReplicaSets(Base):
 
     def _write_status(self, key: Key, replica_set: Obj, failure: tuple[str, str] | None) -> None:
         owned = [
-            pod for pod in self.index.owned(replica_set["metadata"]["uid"], "pods")
+            pod
+            for pod in self.index.owned(replica_set["metadata"]["uid"], "pods")
             if controlled_by(pod, replica_set)
         ]
         current = [pod for pod in owned if podlib.active(pod)]

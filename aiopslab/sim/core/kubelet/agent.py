@@ -145,7 +145,11 @@ class Kubelets(Base):
 
     def node_object(self, name: str) -> Obj:
         """The node as stored; an empty shell when it was deleted."""
-        return self.store.get(Key("nodes", "", name)) or {"metadata": {"name": name}, "spec": {}, "status": {}}
+        return self.store.get(Key("nodes", "", name)) or {
+            "metadata": {"name": name},
+            "spec": {},
+            "status": {},
+        }
 
     def linked_services(self, pod: Obj) -> list[Obj]:
         """Services whose addresses become variables: ``kubernetes``, and the pod's namespace unless off."""
@@ -160,7 +164,9 @@ class Kubelets(Base):
         """Report a pod's status; ignored when the pod was replaced or is gone."""
         current = self.store.get(worker.key)
         if current is not None and current["metadata"]["uid"] == worker.uid:
-            self.api.put_status(worker.key, lambda obj: {**obj, "status": {**(obj.get("status") or {}), **status}}, MANAGER)
+            self.api.put_status(
+                worker.key, lambda obj: {**obj, "status": {**(obj.get("status") or {}), **status}}, MANAGER
+            )
 
     def delete_now(self, key: Key, uid: str) -> None:
         """Remove a pod object whose containers have ended."""

@@ -36,8 +36,8 @@ class BareImages:
         """Error text for images under the reserved host."""
         if image.startswith(INVALID_HOST):
             return (
-                f'failed to pull and unpack image "{image}": failed to resolve reference "{image}": failed to do'
-                f' request: Head "https://{INVALID_HOST}v2/": dial tcp: lookup invalid.example: no such host'
+                f'failed to pull and unpack image "{image}": failed to resolve reference "{image}": failed to'
+                f' do request: Head "https://{INVALID_HOST}v2/": dial tcp: lookup invalid.example: no such host'
             )
         return None
 

@@ -76,7 +76,8 @@ def data_of(obj: Obj) -> dict[str, str]:
         decoded = {name: base64.b64decode(value) for name, value in (obj.get("data") or {}).items()}
         return {name: value.decode("utf-8", "replace") for name, value in decoded.items()}
     binary = {
-        name: base64.b64decode(value).decode("latin-1") for name, value in (obj.get("binaryData") or {}).items()
+        name: base64.b64decode(value).decode("latin-1")
+        for name, value in (obj.get("binaryData") or {}).items()
     }
     return {**(obj.get("data") or {}), **binary}
 

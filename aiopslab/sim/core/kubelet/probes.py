@@ -125,7 +125,9 @@ class PodProbes:
         run.started = True
         own = [probe for probe in self._probes if probe.run is run and probe.kind == "readiness"]
         for probe in own:
-            probe.next_at = max(self._kernel.now, probe.next_at if probe.spec.get("initialDelaySeconds") else 0)
+            probe.next_at = max(
+                self._kernel.now, probe.next_at if probe.spec.get("initialDelaySeconds") else 0
+            )
         run.ready = not own
         self._worker.changed()
 
@@ -143,5 +145,8 @@ def resolved(pod: Obj, probe: Obj) -> Obj:
         if target and isinstance(target.get("port"), str):
             number = container_port(pod, target["port"])
             text = target["port"]
-            spec[handler] = {**target, "port": number if number is not None else int(text) if text.isdigit() else 0}
+            spec[handler] = {
+                **target,
+                "port": number if number is not None else int(text) if text.isdigit() else 0,
+            }
     return spec

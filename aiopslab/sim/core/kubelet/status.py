@@ -63,20 +63,30 @@ def phase_of(pod: Obj, view: PodView) -> str:
         return "Failed"
     policy = pod["spec"].get("restartPolicy", "Always")
     init_failed = [
-        run for run in view.runs
-        if run.role == "init" and run.terminated and run.terminated["exitCode"] and run.finished_for_good(policy)
+        run
+        for run in view.runs
+        if run.role == "init"
+        and run.terminated
+        and run.terminated["exitCode"]
+        and run.finished_for_good(policy)
     ]
     if init_failed:
         return "Failed"
     apps = [run for run in view.runs if run.role == "app"]
-    if not initialized(view.runs) and not any(run.running or run.terminated or run.last_state for run in apps):
+    if not initialized(view.runs) and not any(
+        run.running or run.terminated or run.last_state for run in apps
+    ):
         return "Pending"
     if any("waiting" in run.state and not run.last_state for run in apps):
         return "Pending"
     if any(run.running for run in apps) or policy == "Always":
         return "Running"
     if all(run.finished_for_good(policy) for run in apps):
-        return "Succeeded" if all(run.terminated and not run.terminated["exitCode"] for run in apps) else "Failed"
+        return (
+            "Succeeded"
+            if all(run.terminated and not run.terminated["exitCode"] for run in apps)
+            else "Failed"
+        )
     return "Running"
 
 

@@ -78,7 +78,9 @@ class VolumeSource:
                 token = source["serviceAccountToken"]
                 more = {token["path"]: self._token(pod, token)}
             elif "configMap" in source:
-                more, error = self._keyed(pod, "configmaps", source["configMap"].get("name", ""), source["configMap"])
+                more, error = self._keyed(
+                    pod, "configmaps", source["configMap"].get("name", ""), source["configMap"]
+                )
             elif "secret" in source:
                 more, error = self._keyed(pod, "secrets", source["secret"].get("name", ""), source["secret"])
             elif "downwardAPI" in source:

@@ -82,7 +82,9 @@ class PodWorker:
     def event(self, type_: str, reason: str, message: str, run: ContainerRun | None = None) -> None:
         """An event about the pod, or about one of its containers."""
         path = run.field_path if run is not None else ""
-        self.agent.api.event(self.pod, type_, reason, message, "kubelet", host=self.node.name, field_path=path)
+        self.agent.api.event(
+            self.pod, type_, reason, message, "kubelet", host=self.node.name, field_path=path
+        )
 
     # Start ------------------------------------------------------------------------------------------------
 
@@ -219,7 +221,9 @@ class PodWorker:
         if self.ended:
             self.stopper.stop_all()
         else:
-            self.after(self.relist_s(run.name, run.restarts), f"relist/{run.name}", lambda: self._after_exit(run))
+            self.after(
+                self.relist_s(run.name, run.restarts), f"relist/{run.name}", lambda: self._after_exit(run)
+            )
 
     def _after_exit(self, run: ContainerRun) -> None:
         if self.ended or self.stopper.ending or run.terminated is None:
@@ -232,7 +236,10 @@ class PodWorker:
         """Whether the pod as a whole is over: all main containers, or an init container for good."""
         apps = [run for run in self.runs if run.role == "app"]
         init_failed = any(
-            run.role == "init" and run.finished_for_good(self.policy) and run.terminated and run.terminated["exitCode"]
+            run.role == "init"
+            and run.finished_for_good(self.policy)
+            and run.terminated
+            and run.terminated["exitCode"]
             for run in self.runs
         )
         if init_failed or all(run.finished_for_good(self.policy) for run in apps):
@@ -275,7 +282,8 @@ class PodWorker:
         """The conditions that the pod's readiness gates name."""
         conditions = (self.pod.get("status") or {}).get("conditions")
         return [
-            find_condition(conditions, gate["conditionType"]) for gate in self.pod["spec"].get("readinessGates") or ()
+            find_condition(conditions, gate["conditionType"])
+            for gate in self.pod["spec"].get("readinessGates") or ()
         ]
 
     def remove_from_api(self) -> None:

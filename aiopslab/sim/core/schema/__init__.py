@@ -15,6 +15,7 @@ from aiopslab.sim.core.schema.nodes import (
     node_for,
     node_of,
 )
+from aiopslab.sim.core.schema.openapi import document_hash, openapi_v3
 from aiopslab.sim.core.schema.strict import (
     canonical_quantity,
     conversion_error,
@@ -37,11 +38,13 @@ __all__ = [
     "definition",
     "definition_name",
     "definitions",
+    "document_hash",
     "duplicate_fields",
     "gvk_of",
     "node",
     "node_for",
     "node_of",
+    "openapi_v3",
     "strict_error",
     "type_errors",
     "typed",

@@ -23,6 +23,7 @@ from aiopslab.sim.observe.promql.values import (
     set_label,
 )
 
+
 def _power(base: Floats, exponent: Floats) -> Floats:
     """C99 ``pow``. Numpy takes a shortcut for exponent 0.5 that makes a NaN of negative infinity."""
     result = np.power(base, exponent)

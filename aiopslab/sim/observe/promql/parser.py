@@ -367,8 +367,8 @@ class Parser:
         if token.kind != "duration" and not (token.kind == "number" and self._semantics >= 3):
             self._unexpected("offset", "duration")
         self._next()
-        # Prometheus 2 refuses a zero offset as it refuses a zero range.
-        ms = sign * (self._duration_ms(token) if self._semantics >= 3 else self._positive_duration(token))
+        # "0s" is refused here as it is in a range; a bare 0 (Prometheus 3) is not.
+        ms = sign * (self._duration_ms(token) if token.kind == "number" else self._positive_duration(token))
         timing = self._timing(node, "offset modifier must be preceded by an instant vector selector or range "
                                     "vector selector or a subquery")  # fmt: skip
         if timing.has_offset:

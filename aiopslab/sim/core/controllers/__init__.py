@@ -1,0 +1,1 @@
+"""Controllers: control loops over ``core.api.Api``, each in its own module."""

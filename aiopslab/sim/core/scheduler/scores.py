@@ -1,0 +1,81 @@
+"""Which of the nodes that fit is best: 0 to 100 per plugin, times the plugin's weight.
+
+Weights of the default profile: resources 1 and 1, taints 3, node affinity 2, spread 2, pod affinity 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from aiopslab.sim.core.ids import Ids
+from aiopslab.sim.core.scheduler.filters import Wanted, term_matches, tolerated
+from aiopslab.sim.core.scheduler.terms import preferred_score
+from aiopslab.sim.core.scheduler.view import DEFAULT_CPU_CORES, DEFAULT_MEMORY_BYTES, NodeInfo, group_of
+
+SCORE_MAX = 100.0
+
+
+def best(wanted: Wanted, nodes: list[NodeInfo], ids: Ids) -> NodeInfo:
+    """The node with the highest total; ties are broken by a hash of pod and node."""
+    if len(nodes) == 1:
+        return nodes[0]
+    totals = [_resources(wanted, info) for info in nodes]
+    for weight, score, reverse in (
+        (3.0, _bad_taints, True),
+        (2.0, _affinity, False),
+        (2.0, _siblings, True),
+        (2.0, _pod_affinity, False),
+    ):
+        for index, value in enumerate(_normalised(wanted, nodes, score, reverse)):
+            totals[index] += weight * value
+    meta = wanted.pod["metadata"]
+    ranked = sorted(
+        zip(totals, nodes, strict=True),
+        key=lambda pair: (
+            -round(pair[0], 6),
+            ids.number(2**32, "place", meta["namespace"], meta["name"], pair[1].name),
+        ),
+    )
+    return ranked[0][1]
+
+
+def _resources(wanted: Wanted, info: NodeInfo) -> float:
+    """LeastAllocated plus BalancedAllocation over cpu and memory."""
+    fractions = []
+    for name, default in (("cpu", DEFAULT_CPU_CORES), ("memory", DEFAULT_MEMORY_BYTES)):
+        capacity = info.allocatable.get(name, 0.0)
+        used = info.requested[name] + (wanted.requests.get(name) or default)
+        fractions.append(min(1.0, used / capacity) if capacity else 1.0)
+    least = sum(1.0 - fraction for fraction in fractions) / len(fractions)
+    balanced = 1.0 - abs(fractions[0] - fractions[1]) / 2.0
+    return SCORE_MAX * least + SCORE_MAX * balanced
+
+
+def _normalised(
+    wanted: Wanted, nodes: list[NodeInfo], score: Callable[[Wanted, NodeInfo], float], reverse: bool
+) -> list[float]:
+    raw = [score(wanted, info) for info in nodes]
+    low, high = min(raw), max(raw)
+    if low == high:
+        return [0.0] * len(raw)
+    scaled = [SCORE_MAX * (value - low) / (high - low) for value in raw]
+    return [SCORE_MAX - value for value in scaled] if reverse else scaled
+
+
+def _bad_taints(wanted: Wanted, info: NodeInfo) -> float:
+    taints = info.node["spec"].get("taints") or ()
+    return sum(taint["effect"] == "PreferNoSchedule" and not tolerated(wanted.pod, taint) for taint in taints)
+
+
+def _affinity(wanted: Wanted, info: NodeInfo) -> float:
+    affinity = (wanted.pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
+    preferred = affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+    return sum(entry["weight"] for entry in preferred if term_matches(entry["preference"], info.node))
+
+
+def _siblings(wanted: Wanted, info: NodeInfo) -> float:
+    return info.groups[group_of(wanted.pod)]
+
+
+def _pod_affinity(wanted: Wanted, info: NodeInfo) -> float:
+    return preferred_score(wanted.pod, info)

@@ -1,0 +1,46 @@
+"""The Kubernetes API as an aiohttp application."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from aiohttp import web
+
+from aiopslab.sim.core.api import Api
+from aiopslab.sim.core.ports import Principal, World
+from aiopslab.sim.server.auth import Authenticator
+from aiopslab.sim.server.call import Server
+from aiopslab.sim.server.gateway import Gateway
+from aiopslab.sim.server.policy import Policy
+
+BODY_BYTES_MAX = 3 << 20
+SERVER = web.AppKey("server", Server)
+
+
+def build_app(
+    api: Api, world: World | None, tokens: Mapping[str, Principal], policy: Policy | None = None
+) -> web.Application:
+    """An application that serves ``api``. ``tokens`` are static bearer tokens and whom they stand for.
+
+    ``app[SERVER]`` gives the shared state: ``.activity`` for the control socket, ``.closing`` to end streams.
+    Run it with ``handler_cancellation=True``, so that a client that leaves ends its handler.
+    """
+    server = Server(api, Authenticator(api, tokens), policy or Policy(), world)
+    app = web.Application(client_max_size=BODY_BYTES_MAX)
+    app[SERVER] = server
+    app.router.add_route("*", "/{path:.*}", Gateway(server).handle)
+    app.on_shutdown.append(_close_streams)
+    return app
+
+
+async def _close_streams(app: web.Application) -> None:
+    app[SERVER].closing = True
+
+
+async def serve(app: web.Application, ssl_context: object, port: int, host: str = "127.0.0.1") -> tuple[web.AppRunner, int]:
+    """Listen; port 0 picks a free one. Returns the runner (``cleanup()`` ends it) and the port."""
+    runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    site = web.TCPSite(runner, host, port, ssl_context=ssl_context)  # type: ignore[arg-type]
+    await site.start()
+    return runner, runner.addresses[0][1]

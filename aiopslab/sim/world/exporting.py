@@ -1,0 +1,185 @@
+"""Counter snapshots: the meter's state in the form exporters read."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from aiopslab.sim.core.store import Obj, Store
+from aiopslab.sim.world.connections import Connections
+from aiopslab.sim.world.counters import (
+    CPU_MODES, ContainerCounters, ContainerLabels, CounterSnapshot, NodeCounters, PodCounters, PodLabels,
+)
+from aiopslab.sim.world.effects import Effects
+from aiopslab.sim.world.hashing import text_key, unit_int
+from aiopslab.sim.world.images import MIB
+from aiopslab.sim.world.metering import Meter, SpanMetrics
+from aiopslab.sim.world.runs import Run, Runs
+
+WARM_UP_S = 90.0
+WAVE_S = 210.0  # period of a garbage collector's saw-tooth
+SYSTEM_SHARE = 0.3  # of CPU time, spent in the kernel
+NODE_IDLE_CORES = 0.06  # kubelet, runtime, kernel
+NODE_BASE_BYTES = 900 * MIB
+UNKNOWN_MIB = 12.0
+UP_SINCE_S = 86_400.0  # nodes booted this long before the world began
+_SUFFIXES = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40, "k": 1000, "M": 10**6, "G": 10**9}
+
+
+def memory_bytes(run: Run, now: float, inflight: float, effects: Effects) -> tuple[int, int]:
+    """(anonymous memory, page cache) of a run: warm-up, slow growth, a collector's saw-tooth, calls in flight
+    and what a stressor holds; never above the limit."""
+    resources = run.program.resources if run.program is not None else None
+    age = max(0.0, now - run.started)
+    luck = unit_int(text_key("memory", run.ref))
+    base = (resources.memory_mib if resources else UNKNOWN_MIB) * (0.95 + 0.1 * luck)
+    warm = 0.7 + 0.3 * (1.0 - math.exp(-age / (WARM_UP_S / 3)))
+    size = base * warm
+    cache = 2.0
+    if resources:
+        saw = (age / WAVE_S + luck) % 1.0
+        size += resources.memory_wave_mib * saw + resources.memory_growth_mib_h * age / 3600
+        size += resources.memory_per_inflight_mib * inflight
+        cache = resources.cache_mib * (0.5 + 0.5 * min(1.0, age / 1800))
+    key = (run.ref.namespace, run.ref.pod, run.ref.container)
+    held = effects.memory_bytes.get(key, 0)
+    rss = int(size * MIB) // 4096 * 4096 + held
+    limit = run.spec.memory_limit_bytes
+    if limit:
+        rss = min(rss, int(limit * 0.985) // 4096 * 4096)
+        return rss, max(0, min(int(cache * MIB), limit - rss))
+    return rss, int(cache * MIB)
+
+
+class Exporter:
+    """Builds snapshots; keeps label lists while the set of running containers stays the same."""
+
+    def __init__(self, runs: Runs, meter: Meter, spans: SpanMetrics, store: Store, began: float) -> None:
+        self._runs = runs
+        self._meter = meter
+        self._spans = spans
+        self._store = store
+        self._began = began
+        self._generation = 0
+        self._known: list[int] = []
+        self._labels: list[ContainerLabels] = []
+        self._pods: list[PodLabels] = []
+        self._pod_rows: list[int] = []  # row of PodCounters of each run
+        self._pod_carry: dict[str, list[float]] = {}  # pod uid -> network counters of earlier runs
+
+    def ended(self, run: Run) -> None:
+        """Keep a run's network counters for its pod."""
+        usage = self._meter.usage(run)
+        carry = self._pod_carry.setdefault(run.ref.pod_uid, [0.0] * 4)
+        for i, value in enumerate((usage.rx_bytes, usage.rx_packets, usage.tx_bytes, usage.tx_packets)):
+            carry[i] += value
+
+    def forget(self, pod_uid: str) -> None:
+        """The pod is gone."""
+        self._pod_carry.pop(pod_uid, None)
+
+    def snapshot(self, now: float, effects: Effects, connections: Connections) -> CounterSnapshot:
+        """All counters at ``now``, up to which traffic must have been simulated."""
+        runs = list(self._runs.alive())
+        self._relabel(runs)
+        containers = self._containers(runs, now, effects, connections)
+        return CounterSnapshot(now, containers, self._network(runs), self._nodes(runs, containers, now),
+                               self._spans.snapshot())
+
+    def _relabel(self, runs: list[Run]) -> None:
+        numbers = [r.number for r in runs]
+        if numbers == self._known:
+            return
+        self._generation += 1
+        self._known = numbers
+        self._labels = [ContainerLabels(r.ref.namespace, r.ref.pod, r.ref.pod_uid, r.ref.container, r.ref.attempt,
+                                        r.spec.image, r.spec.node) for r in runs]
+        rows: dict[str, int] = {}
+        self._pods, self._pod_rows = [], []
+        for run in runs:
+            if run.ref.pod_uid not in rows:
+                rows[run.ref.pod_uid] = len(self._pods)
+                self._pods.append(PodLabels(run.ref.namespace, run.ref.pod, run.ref.pod_uid, run.spec.node))
+            self._pod_rows.append(rows[run.ref.pod_uid])
+
+    def _containers(self, runs: list[Run], now: float, effects: Effects, connections: Connections) -> ContainerCounters:
+        floats = {n: np.zeros(len(runs)) for n in ("cpu", "limit", "throttled_s", "start")}
+        names = ("periods", "throttled", "rss", "cache", "peak", "memory_limit", "processes", "threads", "sockets", "ooms")
+        ints = {n: np.zeros(len(runs), np.int64) for n in names}
+        open_channels = connections.counts()
+        for row, run in enumerate(runs):
+            usage = self._meter.usage(run)
+            resources = run.program.resources if run.program is not None else None
+            key = (run.ref.namespace, run.ref.pod, run.ref.container)
+            workers = math.ceil(effects.cpu_workers.get(key, 0)) + effects.memory_workers.get(key, 0)
+            rss, cache = memory_bytes(run, now, usage.inflight, effects)
+            usage.max_memory = max(usage.max_memory, rss + cache)
+            floats["cpu"][row], floats["throttled_s"][row] = usage.cpu_s, usage.throttled_s
+            limit = run.spec.cpu_limit_cores
+            floats["limit"][row], floats["start"][row] = math.nan if limit is None else limit, run.started
+            ints["periods"][row], ints["throttled"][row] = int(usage.periods), int(usage.throttled_periods)
+            ints["rss"][row], ints["cache"][row], ints["peak"][row] = rss, cache, usage.max_memory
+            ints["memory_limit"][row] = run.spec.memory_limit_bytes or 0
+            extra = workers + 1 if workers else 0
+            ints["processes"][row] = (resources.processes if resources else 1) + extra
+            ints["threads"][row] = (resources.threads if resources else 1) + extra + min(20, int(usage.inflight))
+            ints["sockets"][row] = 1 + open_channels.get(run.number, 0)
+            ints["ooms"][row] = usage.ooms
+        rss, cache = ints["rss"], ints["cache"]
+        return ContainerCounters(
+            self._generation, self._labels, floats["cpu"], floats["cpu"] * SYSTEM_SHARE, floats["limit"], ints["periods"],
+            ints["throttled"], floats["throttled_s"], rss + cache // 3, rss, cache, rss + cache, ints["peak"],
+            ints["memory_limit"], ints["processes"], ints["threads"], ints["sockets"], ints["sockets"] + 8, ints["ooms"],
+            floats["start"])
+
+    def _network(self, runs: list[Run]) -> PodCounters:
+        totals = np.zeros((4, len(self._pods)))
+        for uid, carry in self._pod_carry.items():
+            rows = [i for i, pod in enumerate(self._pods) if pod.pod_uid == uid]
+            for row in rows:
+                totals[:, row] += carry
+        for run, row in zip(runs, self._pod_rows, strict=True):
+            usage = self._meter.usage(run)
+            totals[:, row] += (usage.rx_bytes, usage.rx_packets, usage.tx_bytes, usage.tx_packets)
+        whole = totals.astype(np.int64)
+        return PodCounters(self._generation, self._pods, whole[0], whole[1], whole[2], whole[3])
+
+    def _nodes(self, runs: list[Run], containers: ContainerCounters, now: float) -> NodeCounters:
+        nodes = self._store.list("nodes")
+        names = [n["metadata"]["name"] for n in nodes]
+        rows = {name: i for i, name in enumerate(names)}
+        age = now - self._began + UP_SINCE_S
+        cores = np.array([int(quantity(_capacity(n, "cpu", "4"))) for n in nodes], np.int64)
+        total = np.array([int(quantity(_capacity(n, "memory", "8Gi"))) for n in nodes], np.int64)
+        busy, memory, traffic = np.full(len(nodes), age * NODE_IDLE_CORES), np.full(len(nodes), NODE_BASE_BYTES), np.zeros((4, len(nodes)))
+        for row, run in enumerate(runs):
+            at = rows.get(run.spec.node)
+            if at is not None:
+                memory[at] += int(containers.memory_usage_bytes[row])
+        for usage, run in zip(self._meter.usages, self._runs.all, strict=False):
+            at = rows.get(run.spec.node)
+            if at is not None:
+                busy[at] += usage.cpu_s
+                traffic[:, at] += (usage.rx_bytes, usage.rx_packets, usage.tx_bytes, usage.tx_packets)
+        cpu = np.zeros((len(nodes), len(CPU_MODES)))
+        shares = {"user": 0.68, "system": 0.29, "softirq": 0.02, "iowait": 0.01}
+        for mode, share in shares.items():
+            cpu[:, CPU_MODES.index(mode)] = busy * share
+        cpu[:, CPU_MODES.index("idle")] = np.maximum(age * cores - busy, 0)
+        whole = traffic.astype(np.int64) + np.array([[900], [4], [1200], [4]]) * np.int64(age)
+        boot = np.full(len(nodes), self._began - UP_SINCE_S)
+        return NodeCounters(self._generation, names, cores, cpu, total, np.maximum(total - memory, 0), memory // 3,
+                            whole[0], whole[1], whole[2], whole[3], np.full(len(nodes), int(age * 0.02)), boot)
+
+
+def _capacity(node: Obj, name: str, default: str) -> str:
+    return str(((node.get("status") or {}).get("capacity") or {}).get(name, default))
+
+
+def quantity(text: str) -> float:
+    """A Kubernetes quantity."""
+    for suffix, scale in _SUFFIXES.items():
+        if text.endswith(suffix):
+            return float(text[: -len(suffix)]) * scale
+    return float(text[:-1]) / 1000 if text.endswith("m") else float(text)

@@ -1,0 +1,68 @@
+"""What a container does right after it started: run on, end by itself, or fail."""
+
+from __future__ import annotations
+
+import re
+
+from aiopslab.sim.core.ports import ContainerSpec, StartResult
+from aiopslab.sim.world.images import MIB
+from aiopslab.sim.world.programs import Program
+
+QUICK_S = 0.05  # a process that has nothing to do
+CRASH_S = 0.1
+ENDLESS = re.compile(r"while\s+(true|:|\[)|sleep\s+(infinity|inf)\b|tail\s+-[fF]|\bexec\s+\S*server")
+_EXIT = re.compile(r"\bexit\s+(\d+)\s*;?\s*$")
+_SLEEP = re.compile(r"\bsleep\s+(\d+(?:\.\d+)?)([smhd]?)")
+_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_SHELLS = ("sh", "bash", "ash", "dash")
+
+
+def start_result(spec: ContainerSpec, program: Program | None) -> StartResult:
+    """The fate of a fresh container. Programs run until stopped unless a needed variable or memory is
+    missing; other images do what a simple command line says, and run on when it says nothing."""
+    if program is not None:
+        return _program(spec, program)
+    if not spec.command:
+        return StartResult()
+    return _command(spec.command)
+
+
+def missing_variable(spec: ContainerSpec, program: Program) -> str:
+    """The first required environment variable that the container does not have, or an empty text."""
+    return next((name for name in program.required_env if not spec.env.get(name)), "")
+
+
+def _program(spec: ContainerSpec, program: Program) -> StartResult:
+    if missing_variable(spec, program):
+        return StartResult(CRASH_S, 2)
+    need = program.resources.memory_mib * 0.6 * MIB
+    if spec.memory_limit_bytes is not None and spec.memory_limit_bytes < need:
+        return StartResult(CRASH_S + 0.5 * program.startup_s, 137, "OOMKilled")
+    return StartResult()
+
+
+def _command(command: tuple[str, ...]) -> StartResult:
+    name = command[0].rpartition("/")[2]
+    if name == "true":
+        return StartResult(QUICK_S, 0)
+    if name == "false":
+        return StartResult(QUICK_S, 1)
+    if name == "sleep":
+        return StartResult(_sleep(" ".join(command)), 0)
+    if name in _SHELLS:
+        script = command[-1] if len(command) > 1 and not command[-1].startswith("-") else ""
+        return _script(script)
+    return StartResult()
+
+
+def _script(script: str) -> StartResult:
+    if not script or ENDLESS.search(script):
+        return StartResult()
+    ending = _EXIT.search(script.strip())
+    return StartResult(QUICK_S + (_sleep(script) or 0.0), int(ending[1]) if ending else 0)
+
+
+def _sleep(text: str) -> float | None:
+    if re.search(r"\bsleep\s+inf", text):
+        return None
+    return sum(float(number) * _SECONDS[unit] for number, unit in _SLEEP.findall(text))

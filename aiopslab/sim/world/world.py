@@ -1,0 +1,335 @@
+"""The world behind the cluster: ``core.ports.World`` over programs, traffic and effects.
+
+Traffic is simulated in pieces. Within a piece the cluster's state is constant: a change of the state first lets
+the old one act up to now.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import math
+from typing import Any, NamedTuple, Protocol
+
+from aiopslab.sim.core.kernel import Kernel
+from aiopslab.sim.core.ports import (
+    ContainerExit, ContainerRef, ContainerSpec, ExecResult, LogLine, LogQuery, ProbeResult, StartResult, Usage,
+)
+from aiopslab.sim.core.store import Change, Store
+from aiopslab.sim.world import probes
+from aiopslab.sim.world.blocks import Block, Pieces
+from aiopslab.sim.world.connections import Connections, Surroundings
+from aiopslab.sim.world.counters import CounterSnapshot
+from aiopslab.sim.world.dialects import Errors
+from aiopslab.sim.world.edges import Edge, EdgeTable, blank
+from aiopslab.sim.world.effects import Effects, read_effects
+from aiopslab.sim.world.engine import Engine, Strain
+from aiopslab.sim.world.exporting import Exporter, memory_bytes
+from aiopslab.sim.world.hashing import text_key, unit_int
+from aiopslab.sim.world.images import Registry
+from aiopslab.sim.world.loadgen import UserLoad
+from aiopslab.sim.world.logs import Logs, render_static
+from aiopslab.sim.world.metering import Meter, SpanMetrics
+from aiopslab.sim.world.processes import missing_variable, start_result
+from aiopslab.sim.world.programs import LogSpec, Programs
+from aiopslab.sim.world.queueing import FREE
+from aiopslab.sim.world.requests import Reader
+from aiopslab.sim.world.routes import RouteTable
+from aiopslab.sim.world.runs import Run, Runs
+from aiopslab.sim.world.spans import SpanStore
+from aiopslab.sim.world.view import View, build_view, matters
+from aiopslab.sim.world.wrk2 import Wrk2Load, is_wrk2, parse
+
+PIECE_MAX_S = 30.0
+RETENTION_S = 3 * 3600.0
+SAMPLE_S = 15.0  # age at which a container has its first usage sample
+GENERIC_STOP_S = 0.1
+USERLAND = "aiopslab.sim.world.userland"
+Load = UserLoad | Wrk2Load
+
+
+class Dial(NamedTuple):
+    """Outcome of a connection attempt. ``condition`` is empty when it was accepted, else one of ``dialects``'."""
+
+    condition: str
+    ip: str
+    backend: Run | None
+    delay_ms: float  # extra time of one round trip
+
+
+class Userland(Protocol):
+    """The module that runs commands inside containers."""
+
+    def run(self, world: SimWorld, run: Run, argv: list[str], stdin: bytes, now: float) -> ExecResult:
+        """Run a command."""
+
+
+class SimWorld:
+    """All containers of one cluster. ``store`` is read only; ``seed`` decides every random choice."""
+
+    def __init__(self, kernel: Kernel, store: Store, programs: Programs, seed: int) -> None:
+        self.images = Registry(programs)
+        self.programs = programs
+        self.runs = Runs()
+        self.errors = Errors()
+        self._kernel = kernel
+        self._store = store
+        self._seed = seed
+        self._at = kernel.now
+        self._connections = Connections(self.runs, self.errors, seed)
+        self._engine = Engine(programs, self.runs, self.errors)
+        self._meter = Meter(self.runs, seed)
+        self._metrics = SpanMetrics(self.runs, self.errors)
+        self._pieces = Pieces(RETENTION_S)
+        reader = Reader(programs, self.runs, self.errors)
+        self._logs = Logs(reader, self._pieces)
+        self.spans = SpanStore(reader, self._pieces, lambda: self._at)
+        self._exporter = Exporter(self.runs, self._meter, self._metrics, store, kernel.now)
+        self._routes = RouteTable(programs, frozenset())
+        self._view = View()
+        self._effects = Effects()
+        self._edges: EdgeTable | None = None
+        self._load_edges: dict[int, Edge] = {}
+        self._loads: dict[int, Load] = {}
+        self._exits: list[ContainerExit] = []
+        self._stale = True
+        store.subscribe(self._changed)
+
+    # --- life of containers -------------------------------------------------------------------------
+
+    def start(self, spec: ContainerSpec, now: float) -> StartResult:
+        """Implements ``World.start``."""
+        self.run_until(now)
+        program = self.programs.match(spec.image)
+        result = start_result(spec, program)
+        run = self.runs.add(spec, program, now, listens=result.exit_after_s is None)
+        self._stale = True
+        if program is not None:
+            self._begin_log(run, result)
+            if program.users is not None and result.exit_after_s is None:
+                self._loads[run.number] = UserLoad(run, self.programs, self._seed)
+        elif is_wrk2(spec.image):
+            return self._start_wrk2(run)
+        return result
+
+    def stop(self, ref: ContainerRef, now: float, grace_s: float) -> tuple[float, int]:
+        """Implements ``World.stop``."""
+        self.run_until(now)
+        run = self.runs.find(ref)
+        if run is None or not run.alive:
+            return 0.0, 0
+        run.stopping = True
+        if run.program is None:
+            return min(GENERIC_STOP_S, grace_s), 0
+        self._write(run, run.program.stop_logs, now)
+        stop = run.program.stop
+        if stop.after_s is None or stop.after_s > grace_s:
+            return grace_s, 137
+        return stop.after_s, stop.code
+
+    def ended(self, ref: ContainerRef, now: float) -> None:
+        """Implements ``World.ended``."""
+        self.run_until(now)
+        run = self.runs.find(ref)
+        if run is not None and run.alive:
+            self._end(run, now)
+
+    def kill(self, ref: ContainerRef, now: float, reason: str = "Error") -> None:
+        """SIGKILL from outside the kubelet: a chaos experiment, the kernel's OOM killer."""
+        self.run_until(now)
+        run = self.runs.find(ref)
+        if run is not None and run.alive:
+            self._end(run, now)
+            self._exits.append(ContainerExit(ref, 137, reason))
+
+    def forget(self, pod_uid: str) -> None:
+        """Implements ``World.forget``."""
+        self.runs.forget(pod_uid)
+        self._exporter.forget(pod_uid)
+
+    def exits(self, now: float) -> list[ContainerExit]:
+        """Implements ``World.exits``."""
+        self._out_of_memory(now)
+        found, self._exits = self._exits, []
+        return found
+
+    def probe(self, ref: ContainerRef, probe: dict[str, Any], now: float) -> ProbeResult:
+        """Implements ``World.probe``."""
+        run = self.runs.find(ref)
+        if run is None or not run.alive:
+            return ProbeResult(False, "container is not running")
+        self._meter.usage(run).probes += 1
+        if "exec" in probe:
+            result = self.exec(ref, list(probe["exec"].get("command") or []), b"", now)
+            return ProbeResult(result.exit_code == 0, (result.stdout + result.stderr).decode(errors="replace").strip())
+        waiting = self._meter.waiting.get(run.number, FREE)
+        draw = unit_int(text_key(self._seed, "probe", ref, now)) if waiting.hit > 0 else 1.0
+        backlog = self._meter.usage(run).backlog_s / (run.spec.cpu_limit_cores or 1.0)
+        target = probes.Target(run, self._effects.from_outside(run.pod_key), waiting, backlog * 1e3, draw)
+        result = probes.answer(probe, target, now)
+        if run.program is not None and run.program.probe_logs and run.listening(now):
+            run.probes.append((now, probes.visitor(probe)))
+        return result
+
+    # --- reading ------------------------------------------------------------------------------------
+
+    def usage(self, ref: ContainerRef, now: float) -> Usage | None:
+        """Implements ``World.usage``."""
+        self.run_until(now)
+        run = self.runs.find(ref)
+        if run is None or not run.alive or now < run.started + SAMPLE_S:
+            return None
+        usage = self._meter.usage(run)
+        rss, cache = memory_bytes(run, now, usage.inflight, self._effects)
+        return Usage(usage.cores, rss + cache // 3)
+
+    def logs(self, ref: ContainerRef, query: LogQuery) -> list[LogLine] | None:
+        """Implements ``World.logs``."""
+        self.run_until(self._kernel.now)
+        run = self.runs.find(ref)
+        return None if run is None else self._logs.read(run, query, self._at)
+
+    def counters(self, now: float) -> CounterSnapshot:
+        """All counters at ``now``."""
+        self.run_until(now)
+        return self._exporter.snapshot(now, self._effects, self._connections)
+
+    def exec(self, ref: ContainerRef, argv: list[str], stdin: bytes, now: float) -> ExecResult:
+        """Implements ``World.exec`` with ``world/userland``."""
+        self.run_until(now)
+        run = self.runs.find(ref)
+        if run is None or not run.alive:
+            return ExecResult(exit_code=126, error="container is not running")
+        if importlib.util.find_spec(USERLAND) is None:
+            return ExecResult(exit_code=127, error=f'exec: "{argv[0] if argv else ""}": executable file not found in $PATH')
+        userland: Userland = importlib.import_module(USERLAND)  # type: ignore[assignment]
+        return userland.run(self, run, argv, stdin, now)
+
+    def resolve(self, run: Run, host: str) -> str | None:
+        """Address that a name has inside a container; None when there is no such name."""
+        self._refresh()
+        return self._view.resolve(host, run.ref.namespace)
+
+    def dial(self, run: Run, host: str, port: int) -> Dial:
+        """What a fresh TCP connection from a container meets now."""
+        self._refresh()
+        return self._connections.attempt(run, host, port, self._around())
+
+    # --- traffic ------------------------------------------------------------------------------------
+
+    def run_until(self, now: float) -> None:
+        """Implements ``World.run_until``."""
+        while self._at < now:
+            self._refresh()
+            end = min(now, self._at + PIECE_MAX_S, self._next_cut())
+            self._piece(self._at, end)
+            self._at = end
+
+    def _piece(self, start: float, end: float) -> None:
+        blocks = self._traffic(end)
+        self._pieces.add(start, blocks)
+        for block in blocks:
+            self._metrics.add(block, self._routes, end)
+        self._metrics.close(end, self._routes)
+        self._meter.record(blocks, self._routes, start, end)
+
+    def _traffic(self, end: float) -> list[Block]:
+        if not self._loads:
+            return []
+        assert self._edges is not None
+        strain = Strain(self.runs, self._meter.strain(self._effects), self._meter.backlog_ms())
+        found: list[Block] = []
+        for number, load in self._loads.items():
+            plan, batches = load.plan(self._routes, self._load_edges[number], end)
+            blocks = [self._engine.simulate(b, self._routes, self._edges, strain) for b in batches]
+            found += load.settle(plan, blocks, end)  # type: ignore[arg-type]
+        return found
+
+    def _next_cut(self) -> float:
+        """The next time at which the state changes by itself."""
+        cuts = [r.listening_at for r in self.runs.alive() if r.listening_at > self._at]
+        if self._loads:
+            cuts.append(self._connections.next_retry(self._at))
+        return min(cuts, default=math.inf)
+
+    def _refresh(self) -> None:
+        """Bring view, effects and edges up to date for the time reached."""
+        if self._due <= self._at:
+            self._stale = True
+        if not self._stale:
+            return
+        self._stale = False
+        self._view = build_view(self._store, self.runs)
+        self._effects = read_effects(self._store)
+        traced = frozenset(r.program.name for r in self.runs.alive() if r.traced and r.program is not None)
+        if traced != self._routes.traced:
+            self._routes = RouteTable(self.programs, traced)
+        self._meter.strain(self._effects)
+        around = self._around()
+        self._edges = EdgeTable(self.runs, self._connections, self.errors, around)
+        self._load_edges = {n: self._load_edge(load, around) for n, load in self._loads.items()}
+
+    def _around(self) -> Surroundings:
+        return Surroundings(self._view, self._effects, self._at)
+
+    def _load_edge(self, load: Load, around: Surroundings) -> Edge:
+        edge = blank(load.lanes)
+        for lane in range(load.lanes):
+            edge.set(lane, self._connections.resolve(load.run, load.address, load.entry, around, lane=lane, library="http"))
+        return edge
+
+    def _changed(self, change: Change) -> None:
+        if matters(change):
+            self.run_until(self._kernel.now)
+            self._stale = True
+
+    # --- details ------------------------------------------------------------------------------------
+
+    def _end(self, run: Run, now: float) -> None:
+        load = self._loads.pop(run.number, None)
+        if isinstance(load, Wrk2Load):
+            run.lines += [(now, line) for line in load.report()]
+        self.runs.end(run, now)
+        self._exporter.ended(run)
+        self._connections.drop(run)
+        self._stale = True
+
+    def _start_wrk2(self, run: Run) -> StartResult:
+        options = parse(run.spec.command)
+        self._refresh()
+        if options.problem:
+            run.lines.append((self._at, options.problem))
+            return StartResult(GENERIC_STOP_S, 1)
+        load = Wrk2Load.at(run, options, self.programs, self._seed)
+        if load is None:
+            run.lines.append((self._at, f"unable to resolve {options.url}"))
+            return StartResult(GENERIC_STOP_S, 1)
+        self._loads[run.number] = load
+        self._stale = True
+        return StartResult(options.duration_s + GENERIC_STOP_S, 0)
+
+    def _begin_log(self, run: Run, result: StartResult) -> None:
+        program = run.program
+        assert program is not None
+        missing = missing_variable(run.spec, program)
+        if missing:
+            run.lines += [(run.started + 0.05, line.replace("{name}", missing)) for line in program.missing_env_log.split("\n")]
+        elif result.exit_after_s is None:
+            self._write(run, program.start_logs, run.started + 0.6 * program.startup_s)
+
+    def _write(self, run: Run, specs: list[LogSpec], at: float) -> None:
+        for order, spec in enumerate(specs):
+            when = at + order * 1.3e-4
+            run.lines.append((when, render_static(run, spec, when, {})))
+
+    def _out_of_memory(self, now: float) -> None:
+        """A stressor that needs more than the limit leaves: the kernel kills the largest process."""
+        for key, held in sorted(self._effects.memory_bytes.items()):
+            for run in list(self.runs.alive()):
+                if (run.ref.namespace, run.ref.pod, run.ref.container) != key or run.program is None:
+                    continue
+                limit = run.spec.memory_limit_bytes
+                own = run.program.resources.memory_mib * 1024 * 1024
+                if limit and own + held > limit and own > held / max(1, self._effects.memory_workers.get(key, 1)):
+                    self._meter.usage(run).ooms += 1
+                    self.kill(run.ref, now, "OOMKilled")
