@@ -20,15 +20,22 @@ FILE_LINES_MAX = 500
 PARAMETERS_MAX = 6
 
 # (file, function or "", rule) -> reason
+_SEAM = "a seam of docs/seams.md: the parts of one request of the Kubernetes or Jaeger API, each under its own name"
 EXCEPTIONS: dict[tuple[str, str, str], str] = {
-    ("aiopslab/cli/run.py", "run", "parameters"): "a parameter per flag; cyclopts reads them from the signature",
+    ("aiopslab/sim/core/api.py", "Api.patch", "parameters"): _SEAM,
+    ("aiopslab/sim/core/api.py", "Api.event", "parameters"): _SEAM,
+    ("aiopslab/sim/core/ssa.py", "apply", "parameters"): _SEAM,
+    ("aiopslab/sim/core/ssa.py", "track_update", "parameters"): _SEAM,
+    ("aiopslab/sim/world/spans.py", "SpanStore.search", "parameters"): _SEAM,
 }
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def files() -> list[Path]:
-    return sorted(path for name in CODE for path in (ROOT / name).rglob("*.py") if "_bundle" not in path.parts)
+    return sorted(
+        path for name in CODE for path in (ROOT / name).rglob("*.py") if "_bundle" not in path.parts
+    )
 
 
 def functions(tree: ast.AST, outer: str = "") -> Iterator[tuple[str, Function]]:

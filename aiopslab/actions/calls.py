@@ -68,6 +68,8 @@ def read_call(text: str, found: re.Match[str], *, command_like: bool, bare_words
         if lenient is not None:
             command, kwargs, length, lenient_note = lenient
             return Call(name, [command], kwargs, start, body + length, (lenient_note,))
+    if command_like and inner.lstrip()[:1] not in ('"', "'", "*"):
+        raise Unreadable(f"the command of {name} is not in quotes; put all of it into one pair of them")
     raise Unreadable(_why_unreadable(name, inner))
 
 
@@ -186,7 +188,7 @@ def _value(node: ast.expr, source: str, notes: list[str], bare_words: bool) -> A
             return left + right
     words = ast.unparse(node).replace(" ", "")
     if bare_words and _BARE_WORD.match(words):
-        notes.append(f"{words} was read as a string; quote strings")
+        notes.append(f"`{words}` was read as a string; quote strings")
         return {"true": True, "false": False, "null": None}.get(words, words)
     raise Unreadable(
         f"`{ast.unparse(node)[:60]}` is not a plain value; use quoted strings, numbers, lists or dictionaries"

@@ -194,7 +194,7 @@ class Shell:
             "RLIMIT_CPU": int(limits.wall_s) + 1,
         }
         if self.room.sandboxed:
-            bounds["RLIMIT_NPROC"] = limits.processes
+            bounds["RLIMIT_NPROC"] = 2 * limits.processes  # the guard stops the command before that
         return Launch(command, environment, bounds, handlers), host_side
 
     async def _watch(

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import msgspec
 
-import aiopslab
 from aiopslab.catalog.manifests import App, Broken, Fault, Manifest, Problem, Workload
 from aiopslab.errors import ManifestError, UsageError
 
@@ -34,7 +33,7 @@ def builtin_bundle() -> Path:
 
     Raises ManifestError when the package was installed without it.
     """
-    package = Path(aiopslab.__file__).resolve().parent
+    package = Path(__file__).resolve().parents[1]
     for root in (package / "_bundle", package.parent):
         if all((root / name).is_dir() for name in ("apps", "faults", "workloads", "problems")):
             return root
@@ -93,7 +92,9 @@ def read_manifest(path: Path, record: type[Manifest]) -> Manifest:
 
 def _installed_bundles() -> Iterator[Path]:
     for point in sorted(metadata.entry_points(group=ENTRY_POINT_GROUP), key=lambda p: p.name):
-        # The package is found, not imported: listing runs nobody's code.
-        spec = util.find_spec(point.value)
+        try:
+            spec = util.find_spec(point.value)  # found, not imported: listing runs nobody's code
+        except (ModuleNotFoundError, ValueError):
+            continue  # left behind by a package that is gone
         for location in (spec.submodule_search_locations or []) if spec else []:
             yield Path(location)

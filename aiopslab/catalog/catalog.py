@@ -122,6 +122,8 @@ class Catalog:
     def _check(self, found: Manifest) -> None:
         if isinstance(found, App):
             found.chart_path = self._chart(found)
+            for slo in found.slos:
+                slo.expr = slo.expr.strip()
         elif isinstance(found, Workload):
             for name in found.manifests:
                 if not (found.folder / name).is_file():
@@ -244,7 +246,7 @@ def _expected(fault: Fault | None, variant: Variant, values: dict[str, Any], whe
 def _filled_symptom(symptom: Any, values: dict[str, Any], where: str) -> Any:
     if symptom is None:
         return None
-    return msgspec.structs.replace(symptom, expr=fill_text(symptom.expr, values, where))
+    return msgspec.structs.replace(symptom, expr=fill_text(symptom.expr, values, where).strip())
 
 
 def _solution(problem: Problem, values: Mapping[str, Any]) -> list[str]:

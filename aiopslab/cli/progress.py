@@ -73,8 +73,12 @@ class Display(AbstractContextManager["Display"]):
         if event.phase == "agent":
             return
         wall_s = event.detail.get("wall_s", 0.0)
-        style = "" if event.detail.get("ok", True) else "red"
-        self._console.print(Text(f"  {event.phase:<10} {wall_s:6.2f} s  {event.text}", style=style))
+        if event.detail.get("ok", True):
+            self._console.print(Text(f"  {event.phase:<10} {wall_s:6.2f} s  {event.text}"))
+        else:
+            self._console.print(
+                Text(f"  {event.phase:<10} {wall_s:6.2f} s  failed: {event.text}", style="red")
+            )
 
     def _note(self, event: Event) -> None:
         self._console.print(Text(f"  {event.text}", style="dim"))

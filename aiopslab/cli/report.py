@@ -35,7 +35,7 @@ def _headline(record: RunRecord, result: Result) -> Text:
     colour = _COLOURS.get(result.verdict, "yellow")
     text = Text.assemble(("\n" + result.verdict.upper(), f"bold {colour}"), f"  score {result.score:.2f}  ")
     text.append(f"{record.problem}  agent {record.agent}  seed {record.seed}  cluster {record.cluster}")
-    if record.failure:
+    if record.failure and record.failure not in (check.detail for check in result.checks):
         text.append(f"\n{record.outcome}: {record.failure}", style=colour)
     return text
 

@@ -71,7 +71,7 @@ class Person:
         if shown:
             self._out.print(Text(shown))
         while True:
-            line = await asyncio.to_thread(ask)
+            line = ask()  # on the agent's own thread, which may wait
             if line is None or line in _LEAVE:
                 os.kill(os.getpid(), signal.SIGINT)  # ends the run as Ctrl-C does: in order, with its record
                 await asyncio.Event().wait()
@@ -84,6 +84,8 @@ class Person:
 
 def ask() -> str | None:
     """One typed line, or None at the end of input."""
+    if not sys.stdin.isatty():
+        return _piped_line()
     with suppress(ImportError):
         import readline  # noqa: F401 - its import gives `input` editing and history
     try:
@@ -92,21 +94,22 @@ def ask() -> str | None:
         return None
 
 
+def _piped_line() -> str | None:
+    # Unbuffered: a thread that waits in a buffered reader would hold its lock while the process ends.
+    with open(sys.stdin.fileno(), "rb", buffering=0, closefd=False) as stream:
+        line = stream.readline()
+    return line.decode(errors="replace").strip() if line else None
+
+
 @contextmanager
 def terminal_kept() -> Iterator[None]:
     """Give the terminal back as it was, also when the run ends while a line is being edited."""
-    try:
-        import termios
+    if not sys.stdin.isatty():
+        yield
+        return
+    import termios
 
-        before = termios.tcgetattr(sys.stdin.fileno())
-    except (ImportError, OSError, ValueError):  # no such thing here, or input comes from a pipe
-        yield
-        return
-    except Exception as error:  # termios.error derives from Exception alone
-        if type(error).__module__ != "termios":
-            raise
-        yield
-        return
+    before = termios.tcgetattr(sys.stdin.fileno())
     try:
         yield
     finally:

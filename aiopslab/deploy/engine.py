@@ -44,7 +44,7 @@ class Deployer:
                 await self._wait_ready(app, progress)
                 return
             try:
-                await ensure_namespace(self._kube, app.namespace)
+                await self._make_namespace(app.namespace)
                 async with self._cluster.instant():
                     await self._helm.install(app.release, app.chart_path, app.namespace, app.values)
                 await self._wait_ready(app, progress)
@@ -61,13 +61,22 @@ class Deployer:
             return
         await self._helm.uninstall(app.release, app.namespace)
         await self._kube.delete("namespaces", "", app.namespace)
+        await self._wait_gone(app.namespace)
+
+    async def _wait_gone(self, namespace: str) -> None:
         end = await self._cluster.clock.now() + NAMESPACE_GONE_S_MAX
-        while await self._kube.find("namespaces", "", app.namespace) is not None:
+        while await self._kube.find("namespaces", "", namespace) is not None:
             if await self._cluster.clock.sleep(POLL_S) > end:
                 raise DeployError(
-                    f"namespace {app.namespace} is still there after {NAMESPACE_GONE_S_MAX:g} s; "
-                    f"see `kubectl get namespace {app.namespace} -o yaml` for what holds it"
+                    f"namespace {namespace} is still there after {NAMESPACE_GONE_S_MAX:g} s; "
+                    f"see `kubectl get namespace {namespace} -o yaml` for what holds it"
                 )
+
+    async def _make_namespace(self, name: str) -> None:
+        found = await self._kube.find("namespaces", "", name)
+        if found and found["metadata"].get("deletionTimestamp"):
+            await self._wait_gone(name)
+        await ensure_namespace(self._kube, name)
 
     async def _clear_away(self, app: App, cause: BaseException) -> None:
         try:

@@ -56,6 +56,7 @@ class Kube:
     async def __aenter__(self) -> Kube:
         configuration = aio_client.Configuration()
         try:
+            self.kubeconfig.stat()  # the library prints to the terminal about a file that is not there
             await aio_config.load_kube_config(
                 config_file=str(self.kubeconfig), client_configuration=configuration, persist_config=False
             )

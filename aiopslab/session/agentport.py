@@ -71,7 +71,8 @@ class AgentPort:
 
         future = asyncio.run_coroutine_threadsafe(run(), self._loop)
         try:
-            value, error = await asyncio.wait_for(asyncio.wrap_future(future), timeout_s)
+            async with asyncio.timeout(timeout_s):  # not wait_for, which may swallow a cancellation
+                value, error = await asyncio.wrap_future(future)
         except TimeoutError:
             future.cancel()
             raise AgentFailure(f"the agent's {name} did not answer within {timeout_s:g} s") from None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from aiopslab.sim.core.api import Api, DeleteOptions
 from aiopslab.sim.core.bootstrap import bootstrap
-from aiopslab.sim.core.controllers import register
+from aiopslab.sim.core.control_plane import register
 from aiopslab.sim.core.crd import DefinitionCleaner
 from aiopslab.sim.core.kernel import Kernel
 from aiopslab.sim.core.kinds import Kinds, metrics_kinds

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
-from aiopslab.catalog import Catalog, load_object
+from aiopslab.catalog import Catalog, bundles, load_object
 from aiopslab.errors import ManifestError, UnknownIdError, UsageError
 
 
@@ -132,6 +133,19 @@ def test_the_same_bundle_twice_is_one(bundle: Path) -> None:
     catalog = Catalog.load([bundle, bundle / "apps" / ".."])
     assert catalog.broken == []
     assert catalog.roots.count(bundle) == 1
+
+
+def test_an_installed_package_is_a_bundle(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (bundle / "__init__.py").write_text("raise SystemExit('content ran')\n")
+    points = [
+        metadata.EntryPoint("acme", "acme", bundles.ENTRY_POINT_GROUP),
+        metadata.EntryPoint("gone", "no_such_package.at_all", bundles.ENTRY_POINT_GROUP),
+    ]
+    monkeypatch.syspath_prepend(str(bundle.parent))
+    monkeypatch.setattr(bundles.metadata, "entry_points", lambda group: points)
+    catalog = Catalog.load()
+    assert catalog.roots[1:] == [bundle]
+    assert catalog.problem("dark-detection-1").app.id == "toy"
 
 
 def test_a_folder_that_is_no_bundle_is_refused(tmp_path: Path) -> None:

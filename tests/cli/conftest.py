@@ -96,3 +96,9 @@ def record_folder(tmp_path: Path) -> Callable[..., Path]:
         return folder
 
     return write
+
+
+@pytest.fixture
+def new_record() -> Callable[..., RunRecord]:
+    """Builds a record that nothing else holds."""
+    return a_record

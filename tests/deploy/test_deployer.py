@@ -35,6 +35,15 @@ async def test_undeploying_waits_until_everything_is_gone(deployer: Deployer, wo
     await deployer.undeploy(app)
 
 
+async def test_a_namespace_that_is_going_is_waited_for(deployer: Deployer, world: Any, app: App) -> None:
+    leaving = {"metadata": {"name": "toy", "deletionTimestamp": "2025-06-02T09:00:00Z"}}
+    await world.create("namespaces", "", leaving)
+    await world.delete("namespaces", "", "toy")
+    await deployer.deploy(app)
+    assert world.time == 6.0 + 10.0
+    assert "deletionTimestamp" not in world.objects["namespaces", "", "toy"]["metadata"]
+
+
 async def test_an_app_that_does_not_become_ready_is_taken_away(
     deployer: Deployer, world: Any, app: App
 ) -> None:

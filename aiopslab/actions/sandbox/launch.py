@@ -48,9 +48,11 @@ class Running:
         """Kill whatever still runs, take the rest of the output, close the sockets. Safe to call twice."""
         _kill(self)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.process.wait(), _DRAIN_WALL_S)
+            async with asyncio.timeout(_DRAIN_WALL_S):
+                await self.process.wait()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.drained.wait(), _DRAIN_WALL_S)
+            async with asyncio.timeout(_DRAIN_WALL_S):
+                await self.drained.wait()
         if self.pipe is not None:
             self.pipe.close()
         await self.listeners.close()
@@ -86,7 +88,8 @@ async def start(room: Room, launch: Launch) -> Running:
     running = Running(process, Output(), Listeners(), ProcessTree(process.pid))
     try:
         await _collect(running, read_end)
-        await asyncio.wait_for(_open_up(ours, room, launch, running.listeners), START_WALL_S)
+        async with asyncio.timeout(START_WALL_S):
+            await _open_up(ours, room, launch, running.listeners)
     except (OSError, ValueError, TimeoutError) as error:
         await running.end()
         why = running.output.text().strip() or str(error) or "no answer"

@@ -54,7 +54,7 @@ class Listeners:
 
     def __init__(self) -> None:
         self._servers: list[asyncio.Server] = []
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     async def serve(self, listener: socket.socket, handler: Handler) -> None:
         """Serve ``listener``, which this object closes in the end."""
@@ -66,8 +66,8 @@ class Listeners:
                 writer.close()
 
             task = asyncio.ensure_future(run())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._tasks[task] = writer
+            task.add_done_callback(lambda done: self._tasks.pop(done, None))
 
         listener.setblocking(False)
         self._servers.append(await asyncio.start_server(accept, sock=listener))
@@ -76,8 +76,10 @@ class Listeners:
         """End all servers and connections."""
         for server in self._servers:
             server.close()
-        tasks = list(self._tasks)
-        for task in tasks:
+        open_now = dict(self._tasks)
+        for task, writer in open_now.items():
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+            writer.transport.abort()  # a task that never ran cannot close it
+        await asyncio.gather(*open_now, return_exceptions=True)
+        await asyncio.sleep(0)
         self._servers.clear()

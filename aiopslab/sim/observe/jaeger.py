@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
 import orjson
 from aiohttp import web
 
 from aiopslab.sim.observe.jaeger_json import parse_go_duration, resource_spans, summary, trace_json
-from aiopslab.sim.observe.params import parse_time
 
 if TYPE_CHECKING:
     from aiopslab.sim.world.spans import Span
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 LOOKBACK_US = 48 * 3600 * 1_000_000
 DEPENDENCY_LOOKBACK_MS = 24 * 3600 * 1000
 LIMIT = 100
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _HEX = frozenset("0123456789abcdefABCDEF")
 
 
@@ -30,18 +31,9 @@ class Spans(Protocol):
     def operations(self, service: str) -> list[tuple[str, str]]:
         """(name, kind) pairs of a service."""
 
-    def search(  # noqa: PLR0913 - the parameters of Jaeger's own search
-        self,
-        service: str,
-        operation: str = "",
-        start_us: int = 0,
-        end_us: int | None = None,
-        min_us: int | None = None,
-        max_us: int | None = None,
-        tags: Mapping[str, str] | None = None,
-        limit: int = 20,
-    ) -> list[list[Span]]:
-        """Whole traces, newest first."""
+    @property
+    def search(self) -> Callable[..., list[list[Span]]]:
+        """Whole traces, newest first: ``(service, operation, start_us, end_us, min_us, max_us, tags, limit)``."""
 
     def trace(self, wanted: str, /) -> list[Span]:
         """One trace, or nothing."""
@@ -81,9 +73,8 @@ class _Search:
     limit: int
 
     def run(self, spans: Spans) -> list[list[Span]]:
-        return spans.search(
-            self.service, self.operation, self.start_us, self.end_us, self.min_us, self.max_us, self.tags, self.limit
-        )
+        window, bounds = (self.start_us, self.end_us), (self.min_us, self.max_us)
+        return spans.search(self.service, self.operation, *window, *bounds, self.tags, self.limit)
 
 
 def jaeger_app(source: TraceSource) -> web.Application:
@@ -331,9 +322,8 @@ class _Version3:
         if not text:
             raise _Refused(400, "query.startTimeMin and query.startTimeMax are required")
         try:
-            if "T" not in text:
-                raise ValueError
-            return parse_time(text) * 1000
+            at = datetime.fromisoformat(text)  # digits beyond microseconds are cut off
+            return (at.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1)
         except ValueError:
             raise _Refused(400, f"malformed parameter query.{name}: {text} is not an RFC 3339 time") from None
 

@@ -21,6 +21,7 @@ _POSIX = {
     "digit": "0-9", "graph": "!-~", "lower": "a-z", "print": " -~", "punct": "!-/:-@\\[-`{-~",
     "space": "\\t\\n\\v\\f\\r ", "upper": "A-Z", "word": "0-9A-Za-z_", "xdigit": "0-9A-Fa-f",
 }  # fmt: skip
+_ESCAPE_OR_CLASS = re.compile(r"\\.|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]", re.DOTALL)
 _REFUSED = re.compile(r"\\[1-9]|\(\?(?:[=!>]|<[=!]|P=|\()|[*+?}]\+")
 
 
@@ -41,7 +42,9 @@ def compile_regex(pattern: str, dot_all: bool) -> re.Pattern[str]:
     Character classes are ASCII as in RE2; look-around, back-references and possessive quantifiers, which RE2
     does not have, are refused.
     """
-    refused = _REFUSED.search(pattern.replace("\\\\", ""))
+    # What is escaped or in brackets is harmless, except for a back-reference.
+    bare = _ESCAPE_OR_CLASS.sub(lambda found: found.group() if found.group()[1:].isdigit() else ".", pattern)
+    refused = _REFUSED.search(bare)
     if refused:
         raise BadRegex(f"invalid or unsupported Perl syntax: `{refused.group()}`")
     text = re.sub(r"\[:(\^?)(\w+):\]", _posix_class, pattern).replace("\\z", "\\Z").replace("(?U)", "")

@@ -79,6 +79,13 @@ class Params:
         """An optional duration in milliseconds."""
         return self.parsed(name, parse_step) if self.get(name) else None
 
+    def count(self, name: str) -> int | None:
+        """An optional number of entries; None means all."""
+        text = self.get(name)
+        if text and not text.removeprefix("-").isdecimal():
+            raise bad_data(f"{name} must be a number")
+        return int(text) if text and int(text) >= 0 else None
+
     def limit(self) -> int:
         """``limit`` of result rows; 0 means none. Prometheus 2.42 does not know it."""
         text = self.get("limit")

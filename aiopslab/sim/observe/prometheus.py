@@ -13,7 +13,7 @@ import promql_parser
 from aiohttp import web
 
 from aiopslab.sim.observe import render, status
-from aiopslab.sim.observe.matchers import Matcher
+from aiopslab.sim.observe.matchers import NAME, Matcher
 from aiopslab.sim.observe.params import MAX_MS, MIN_MS, ApiFailure, Params, bad_data, parse_step, parse_time
 from aiopslab.sim.observe.promql import ast
 from aiopslab.sim.observe.promql.errors import ParseError, QueryError, QueryTimeout
@@ -59,8 +59,8 @@ def prometheus_app(source: Source) -> web.Application:
     }  # fmt: skip
     only_get = {
         "label/{name}/values": api.label_values, "metadata": api.metadata, "targets": api.targets,
-        "scrape_pools": api.scrape_pools, "rules": api.rules, "alerts": api.alerts,
-        "alertmanagers": api.alertmanagers, "status/{page}": api.status,
+        "targets/metadata": api.target_metadata, "scrape_pools": api.scrape_pools, "rules": api.rules,
+        "alerts": api.alerts, "alertmanagers": api.alertmanagers, "status/{page}": api.status,
     }  # fmt: skip
     for path, handler in {**both, **only_get}.items():
         answer = api.answering(handler)
@@ -74,6 +74,8 @@ def prometheus_app(source: Source) -> web.Application:
         app.router.add_put(f"/-/{path}", _text("Lifecycle API is not enabled.", 403))
     app.router.add_get("/metrics", api.metrics)
     app.router.add_get("/", api.root)
+    for path in ("query", "graph"):
+        app.router.add_get(f"/{path}", _text("There is no web interface here; the HTTP API is at /api/v1/.\n"))
     return app
 
 
@@ -263,17 +265,31 @@ class _Api:
     # -- everything else
 
     def metadata(self, params: Params, _: web.Request) -> _Answer:
-        limits = []
-        for name in ("limit", "limit_per_metric"):
-            text = params.get(name)
-            if text and not text.lstrip("-").isdigit():
-                raise bad_data(f"{name} must be a number")
-            limits.append(int(text) if text else -1)
+        limit = params.count("limit")
+        params.count("limit_per_metric")  # there is one entry per metric
         wanted = params.get("metric")
         known = sorted(self._source.metadata().items())
         chosen = [(name, about) for name, about in known if wanted in ("", name)]
-        shown = chosen if limits[0] < 0 else chosen[: limits[0]]
-        return _dump({name: [{"type": a.type, "help": a.help, "unit": a.unit}] for name, a in shown})
+        return _dump({name: [status.metadata_json(about)] for name, about in chosen[:limit]})
+
+    def target_metadata(self, params: Params, _: web.Request) -> _Answer:
+        limit, wanted = params.count("limit"), params.get("metric")
+        text = params.get("match_target")
+        matchers = self._selector(text, 'invalid parameter "match_target": ') if text else []
+        rows = []
+        for target in self._source.targets():
+            if all(matcher.matches(target.labels.get(matcher.name, "")) for matcher in matchers):
+                for name, about in sorted(self._source.metadata().items()):
+                    if wanted in ("", name) and self._has(target, name):
+                        named = {} if wanted else {"metric": name}
+                        rows.append({"target": dict(target.labels), **named, **status.metadata_json(about)})
+        return _dump(rows[:limit])
+
+    def _has(self, target: Target, family: str) -> bool:
+        """Whether a target exposes a metric family (a histogram's series have suffixes)."""
+        where = [Matcher(name, "=", value) for name, value in target.labels.items()]
+        names = Matcher(NAME, "=~", f"{family}|{family}_bucket|{family}_count")
+        return bool(self._source.store.find([names, *where]))
 
     def targets(self, params: Params, _: web.Request) -> _Answer:
         state = params.get("state").lower()

@@ -10,7 +10,7 @@ from aiopslab.sim.observe.matchers import NAME
 from aiopslab.sim.observe.promql.durations import format_duration
 from aiopslab.sim.observe.promql.evaluate import SAMPLES_MAX
 from aiopslab.sim.observe.series import SeriesStore
-from aiopslab.sim.observe.targets import Target
+from aiopslab.sim.observe.targets import MetricMetadata, Target
 
 VERSIONS = {2: "2.42.0", 3: "3.14.0"}
 FLAGS = {
@@ -70,6 +70,11 @@ def target_json(target: Target) -> dict[str, Any]:
         "scrapeInterval": interval,
         "scrapeTimeout": interval,
     }
+
+
+def metadata_json(about: MetricMetadata) -> dict[str, str]:
+    """Type, help and unit of a metric family."""
+    return {"type": about.type, "help": about.help, "unit": about.unit}
 
 
 def tsdb(store: SeriesStore) -> dict[str, Any]:

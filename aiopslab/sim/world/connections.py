@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from aiopslab.sim.world import dialects
 from aiopslab.sim.world.dialects import CLIENTS, Client, Error, Errors, fill
@@ -17,6 +18,8 @@ from aiopslab.sim.world.hashing import text_key, unit_int
 from aiopslab.sim.world.programs import Program
 from aiopslab.sim.world.runs import Run, Runs
 from aiopslab.sim.world.view import Endpoint, View, split_name
+
+LOST_LOSS = 0.95  # from this share of lost packets on, nothing gets through
 
 
 @dataclass(slots=True)
@@ -34,6 +37,15 @@ class Connection:
     port: int = 0
     ip: str = ""  # dialled address: the Service's
     lane: int = 0
+
+
+class Attempt(NamedTuple):
+    """Outcome of a dial. ``condition`` is empty when it was accepted, else one of ``dialects``'."""
+
+    condition: str
+    ip: str  # address that the name stood for
+    backend: Run | None
+    delay_ms: float = 0.0  # extra time of one round trip
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,35 +127,45 @@ class Connections:
             draw = unit_int(text_key(self._seed, "backoff", caller.ref, connection.host, connection.dials))
             connection.retry_at += text.fail_after_s + client.backoff.delay(connection.failures, draw)
 
+    def attempt(self, caller: Run, host: str, port: int, around: Surroundings) -> Attempt:
+        """One dial from a container, whatever answers; nothing is remembered."""
+        connection = Connection(host=host, port=port)
+        return self._attempt(connection, caller, around)
+
     def _try(self, connection: Connection, caller: Run, expected: Program,
              around: Surroundings) -> tuple[Run | None, str]:
+        found = self._attempt(connection, caller, around)
+        connection.ip = found.ip
+        if found.backend is None or found.backend.program is expected:
+            return found.backend, found.condition
+        program = found.backend.program
+        same = program is not None and program.serves == expected.serves
+        return None, dialects.UNIMPLEMENTED if same else dialects.WRONG_PROTOCOL
+
+    def _attempt(self, connection: Connection, caller: Run, around: Surroundings) -> Attempt:
         view = around.view
         ip = view.resolve(connection.host, caller.ref.namespace)
         if ip is None:
-            connection.ip = ""
-            return None, dialects.UNKNOWN_NAME
+            return Attempt(dialects.UNKNOWN_NAME, "", None)
         headless = ip in ("", "None")
         endpoints = self._endpoints(view, connection, caller, headless, ip)
-        connection.ip = endpoints[0].ip if headless and endpoints else ip
+        ip = endpoints[0].ip if headless and endpoints else ip
         if not endpoints:
             known = headless or (ip, connection.port) in view.by_cluster_ip or ip in view.pod_by_ip
             # A cluster address without a rule for this port is not rejected by kube-proxy: packets vanish.
-            return None, dialects.REFUSED if known else dialects.DIAL_TIMEOUT
-        draw = unit_int(text_key(self._seed, "endpoint", caller.ref, connection.lane, connection.host, connection.dials))
-        chosen = endpoints[int(draw * len(endpoints))]
+            return Attempt(dialects.REFUSED if known else dialects.DIAL_TIMEOUT, ip, None)
+        key = text_key(self._seed, "endpoint", caller.ref, connection.lane, connection.host, connection.dials)
+        chosen = endpoints[int(unit_int(key) * len(endpoints))]
         backend = view.listener(chosen, around.now)
         target = backend or next(iter(view.runs_by_ip.get(chosen.ip, ())), None)
         if target is None:
-            return None, dialects.DIAL_TIMEOUT
+            return Attempt(dialects.DIAL_TIMEOUT, ip, None)
         path = around.effects.path(caller.pod_key, target.pod_key)
-        if path.drop or path.loss >= 0.98 or view.blocked(caller, target):
-            return None, dialects.DIAL_TIMEOUT
+        if path.drop or path.loss >= LOST_LOSS or view.blocked(caller, target):
+            return Attempt(dialects.DIAL_TIMEOUT, ip, None)
         if backend is None:
-            return None, dialects.REFUSED
-        if backend.program is not expected:
-            same = backend.program is not None and backend.program.serves == expected.serves
-            return None, dialects.UNIMPLEMENTED if same else dialects.WRONG_PROTOCOL
-        return backend, ""
+            return Attempt(dialects.REFUSED, ip, None)
+        return Attempt("", ip, backend, path.delay_ms)
 
     def _endpoints(self, view: View, connection: Connection, caller: Run, headless: bool,
                    ip: str) -> tuple[Endpoint, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from aiopslab.sim.world.connections import Connection, Connections, Surroundings
+from aiopslab.sim.world.connections import LOST_LOSS, Connection, Connections, Surroundings
 from aiopslab.sim.world.dialects import CLIENTS, UNKNOWN_NAME, Error, Errors, fill
 from aiopslab.sim.world.effects import Path
 from aiopslab.sim.world.programs import Program
@@ -15,7 +15,6 @@ from aiopslab.sim.world.routes import RouteTable
 from aiopslab.sim.world.runs import Runs
 
 RETRANSMIT_MS = 200.0  # Linux' minimal retransmission timeout; doubles at each loss
-LOST_LOSS = 0.95  # from this share of lost packets on, an established connection makes no progress
 
 
 @dataclass(slots=True, eq=False)

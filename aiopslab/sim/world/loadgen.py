@@ -117,8 +117,23 @@ class UserLoad:
                 if block.error is not None:
                     good[part.entries, part.position] = block.error[0, span] == 0
                 at += len(part.entries)
+        made = self._follow(plan, took, good)
         starts, kept = self._schedule(plan, took, good, until)
-        return self._place(plan, blocks, starts, kept, took)
+        return self._place(plan, blocks, starts, kept[:, None] & made, took)
+
+    def _follow(self, plan: Plan, took: NDArray[np.float64], good: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """(entries, positions) requests that are made; a redirect is only followed when there was one."""
+        made = np.ones_like(good)
+        if good.all():
+            return made
+        tasks = np.concatenate([r.tasks for r in plan.rounds])
+        for number, task in enumerate(self.spec.tasks):
+            for position, request in enumerate(task.requests):
+                if request.follows:
+                    made[(tasks == number) & ~(good[:, position - 1] & made[:, position - 1]), position] = False
+        took[~made] = 0.0
+        good |= ~made
+        return made
 
     def _draw(self, users: NDArray[np.int64], turns: NDArray[np.int64], sets: dict[str, NDArray[np.int64]],
               state: dict[str, NDArray[np.int64]], first: int) -> Round:
@@ -233,7 +248,7 @@ class UserLoad:
         placed = []
         for block, parts in zip(blocks, plan.parts, strict=True):
             block.start = np.concatenate([starts[p.entries] + before[p.entries, p.position] for p in parts])
-            keep = np.concatenate([kept[p.entries] for p in parts])
+            keep = np.concatenate([kept[p.entries, p.position] for p in parts])
             if keep.all():
                 placed.append(block)
             elif keep.any():

@@ -136,6 +136,8 @@ class Logs:
         shown = error_text(view, program, source)
         fields = {key: _typed(self._fill(view, value, source, shown)) for key, value in templates.items()}
         message = self._fill(view, spec.message, source, shown)
+        if spec.raw:
+            return message
         serial = mix_int(view.key + 31 * source.node + text_key(spec.message) % 997)
         return FORMATS[program.log_format](Entry(at, spec.level, message, spec.logger or program.logger, run.ref.pod,
                                                  fields, serial))
@@ -179,6 +181,8 @@ def render_static(run: Run, spec: LogSpec, at: float, facts: dict[str, str]) -> 
             template = template.replace("{" + name + "}", value)
         return template
 
+    if spec.raw:
+        return fill(spec.message)
     fields = {name: _typed(fill(value)) for name, value in spec.fields.items()}
     return FORMATS[program.log_format](Entry(at, spec.level, fill(spec.message), spec.logger or program.logger,
                                              run.ref.pod, fields, key))

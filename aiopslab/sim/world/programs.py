@@ -32,6 +32,7 @@ class LogSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     logger: str = ""
     fields: dict[str, str] = {}
     bare: bool = False  # without the operation's common fields
+    raw: bool = False  # printed as it stands, past the logging library
 
 
 class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -110,6 +111,7 @@ class UserRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     adds: dict[str, str] = {}  # set variable -> drawn variable
     clears: list[str] = []  # set variables
     keeps: dict[str, str] = {}  # state variable -> drawn variable
+    follows: bool = False  # a redirect: only made when the request before it succeeded
 
 
 class Draw(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -173,6 +175,9 @@ class Program(msgspec.Struct, forbid_unknown_fields=True):
     log_format: str = "plain"
     logger: str = ""
     image_mib: float = 60.0
+    flavour: Literal["distroless", "alpine", "debian"] = "distroless"  # what its image brings beside the program
+    tools: list[str] = []  # extra commands of the image
+    binary: str = "/src/server"
     startup_s: float = 0.5
     stop: Stop = Stop()
     health_paths: list[str] = []
@@ -275,9 +280,9 @@ class Programs:
                     if step.op not in self._ops:
                         raise ManifestError(f"{file}: {program.name}: {op.name}: no program offers {step.op!r}; "
                                             "correct the step's op")
-                    if step.each and step.each not in self._sets:
-                        raise ManifestError(f"{file}: {program.name}: {op.name}: no set {step.each!r}; "
-                                            "name it under a program's users.sets")
+                    if step.each and step.each not in self._sets and step.each not in self.vocabularies:
+                        raise ManifestError(f"{file}: {program.name}: {op.name}: no vocabulary or set {step.each!r}; "
+                                            "add it under [vocabularies] or a program's users.sets")
 
 
 def read_manifest(file: Path) -> Manifest:

@@ -6,24 +6,24 @@ the old one act up to now.
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import math
-from typing import Any, NamedTuple, Protocol
+from typing import Any
+
+import numpy as np
 
 from aiopslab.sim.core.kernel import Kernel
 from aiopslab.sim.core.ports import (
     ContainerExit, ContainerRef, ContainerSpec, ExecResult, LogLine, LogQuery, ProbeResult, StartResult, Usage,
 )
-from aiopslab.sim.core.store import Change, Store
-from aiopslab.sim.world import probes
+from aiopslab.sim.core.store import Change, Key, Store
+from aiopslab.sim.world import containers, probes
 from aiopslab.sim.world.blocks import Block, Pieces
-from aiopslab.sim.world.connections import Connections, Surroundings
+from aiopslab.sim.world.connections import Attempt, Connections, Surroundings
 from aiopslab.sim.world.counters import CounterSnapshot
-from aiopslab.sim.world.dialects import Errors
+from aiopslab.sim.world.dialects import Error, Errors
 from aiopslab.sim.world.edges import Edge, EdgeTable, blank
 from aiopslab.sim.world.effects import Effects, read_effects
-from aiopslab.sim.world.engine import Engine, Strain
+from aiopslab.sim.world.engine import Batch, Engine, Strain
 from aiopslab.sim.world.exporting import Exporter, memory_bytes
 from aiopslab.sim.world.hashing import text_key, unit_int
 from aiopslab.sim.world.images import Registry
@@ -33,35 +33,19 @@ from aiopslab.sim.world.metering import Meter, SpanMetrics
 from aiopslab.sim.world.processes import missing_variable, start_result
 from aiopslab.sim.world.programs import LogSpec, Programs
 from aiopslab.sim.world.queueing import FREE
-from aiopslab.sim.world.requests import Reader
+from aiopslab.sim.world.requests import Reader, RequestView
 from aiopslab.sim.world.routes import RouteTable
 from aiopslab.sim.world.runs import Run, Runs
 from aiopslab.sim.world.spans import SpanStore
-from aiopslab.sim.world.view import View, build_view, matters
-from aiopslab.sim.world.wrk2 import Wrk2Load, is_wrk2, parse
+from aiopslab.sim.world.view import View, build_view, matters, split_name
+from aiopslab.sim.world.wrk2 import Wrk2Load, is_wrk2, match_route, parse
 
 PIECE_MAX_S = 30.0
 RETENTION_S = 3 * 3600.0
 SAMPLE_S = 15.0  # age at which a container has its first usage sample
 GENERIC_STOP_S = 0.1
-USERLAND = "aiopslab.sim.world.userland"
+ASK_TIMEOUT_MS = 60_000.0
 Load = UserLoad | Wrk2Load
-
-
-class Dial(NamedTuple):
-    """Outcome of a connection attempt. ``condition`` is empty when it was accepted, else one of ``dialects``'."""
-
-    condition: str
-    ip: str
-    backend: Run | None
-    delay_ms: float  # extra time of one round trip
-
-
-class Userland(Protocol):
-    """The module that runs commands inside containers."""
-
-    def run(self, world: SimWorld, run: Run, argv: list[str], stdin: bytes, now: float) -> ExecResult:
-        """Run a command."""
 
 
 class SimWorld:
@@ -81,9 +65,9 @@ class SimWorld:
         self._meter = Meter(self.runs, seed)
         self._metrics = SpanMetrics(self.runs, self.errors)
         self._pieces = Pieces(RETENTION_S)
-        reader = Reader(programs, self.runs, self.errors)
-        self._logs = Logs(reader, self._pieces)
-        self.spans = SpanStore(reader, self._pieces, lambda: self._at)
+        self._reader = Reader(programs, self.runs, self.errors)
+        self._logs = Logs(self._reader, self._pieces)
+        self.spans = SpanStore(self._reader, self._pieces, lambda: self._at)
         self._exporter = Exporter(self.runs, self._meter, self._metrics, store, kernel.now)
         self._routes = RouteTable(programs, frozenset())
         self._view = View()
@@ -93,6 +77,7 @@ class SimWorld:
         self._loads: dict[int, Load] = {}
         self._exits: list[ContainerExit] = []
         self._stale = True
+        self._due = math.inf  # when the state next changes by itself: a start-up ends, a channel dials again
         store.subscribe(self._changed)
 
     # --- life of containers -------------------------------------------------------------------------
@@ -153,6 +138,12 @@ class SimWorld:
         found, self._exits = self._exits, []
         return found
 
+    def refresh_files(self, ref: ContainerRef, files: dict[str, str], now: float) -> None:
+        """Implements ``World.refresh_files``."""
+        run = self.runs.find(ref)
+        if run is not None and run.files:
+            run.files.update({path: text.encode() for path, text in files.items()})
+
     def probe(self, ref: ContainerRef, probe: dict[str, Any], now: float) -> ProbeResult:
         """Implements ``World.probe``."""
         run = self.runs.find(ref)
@@ -200,20 +191,71 @@ class SimWorld:
         run = self.runs.find(ref)
         if run is None or not run.alive:
             return ExecResult(exit_code=126, error="container is not running")
-        if importlib.util.find_spec(USERLAND) is None:
-            return ExecResult(exit_code=127, error=f'exec: "{argv[0] if argv else ""}": executable file not found in $PATH')
-        userland: Userland = importlib.import_module(USERLAND)  # type: ignore[assignment]
-        return userland.run(self, run, argv, stdin, now)
+        return containers.execute(self, run, argv, stdin, now)
+
+    # --- what commands inside containers ask ----------------------------------------------------------
+
+    @property
+    def effects(self) -> Effects:
+        """Injected effects at the time reached."""
+        self._refresh()
+        return self._effects
+
+    def pod(self, run: Run) -> dict[str, Any] | None:
+        """The stored pod of a run."""
+        return self._store.get(Key("pods", *run.pod_key))
+
+    def cpu_seconds(self, run: Run) -> float:
+        """CPU time of a run so far."""
+        return self._meter.usage(run).cpu_s
+
+    def signal(self, run: Run, pid: int, signal: int, now: float) -> None:
+        """A signal sent inside a container. Programs that handle SIGTERM end; SIGKILL from inside does
+        not reach process 1, as in a real PID namespace."""
+        stop = run.program.stop if run.program is not None else None
+        if pid == 1 and signal in (2, 15) and stop is not None and stop.after_s is not None and run.alive:
+            self._end(run, now)
+            self._exits.append(ContainerExit(run.ref, stop.code, "Completed" if stop.code == 0 else "Error"))
 
     def resolve(self, run: Run, host: str) -> str | None:
         """Address that a name has inside a container; None when there is no such name."""
         self._refresh()
         return self._view.resolve(host, run.ref.namespace)
 
-    def dial(self, run: Run, host: str, port: int) -> Dial:
+    def full_name(self, run: Run, host: str) -> str:
+        """The fully qualified form of a Service's name."""
+        name, namespace = split_name(host, run.ref.namespace)
+        return f"{name}.{namespace}.svc.cluster.local"
+
+    def headless_addresses(self, run: Run, host: str) -> tuple[str, ...]:
+        """Addresses of the ready pods behind a headless Service."""
+        self._refresh()
+        name, namespace = split_name(host, run.ref.namespace)
+        ports = self._view.services.get((namespace, name), {})
+        return tuple(sorted({e.ip for port in ports.values() for e in port.endpoints}))
+
+    def dial(self, run: Run, host: str, port: int) -> Attempt:
         """What a fresh TCP connection from a container meets now."""
         self._refresh()
         return self._connections.attempt(run, host, port, self._around())
+
+    def ask(self, source: Run, backend: Run, method: str, path: str) -> tuple[int, float, Error | None]:
+        """(status, seconds, error) of one request that a command sends to a program. It is simulated like any
+        other, but leaves no trace in the telemetry."""
+        self._refresh()
+        assert self._edges is not None and backend.program is not None
+        found = match_route(backend.program, self.programs, method, path)
+        if found is None:
+            return 404, 0.001, None
+        name, variables = found
+        edge = blank(1)
+        edge.backend[0] = backend.number
+        key = np.array([text_key(self._seed, "ask", source.ref, path, self._at)], np.uint64)
+        batch = Batch(self._routes.route(backend.program, name), key, np.zeros(1, np.int32), edge, source.number, ASK_TIMEOUT_MS,
+                      {n: np.array([v], np.int64) for n, v in variables.items()})
+        strain = Strain(self.runs, self._meter.waiting, self._meter.backlog_ms())
+        view = RequestView(self._reader, self._engine.simulate(batch, self._routes, self._edges, strain), 0)
+        return view.status, float(view.block.took[0, 0]) * 1e-3, view.outcome(0, served=True)
 
     # --- traffic ------------------------------------------------------------------------------------
 
@@ -221,7 +263,7 @@ class SimWorld:
         """Implements ``World.run_until``."""
         while self._at < now:
             self._refresh()
-            end = min(now, self._at + PIECE_MAX_S, self._next_cut())
+            end = min(now, self._at + PIECE_MAX_S, self._due)
             self._piece(self._at, end)
             self._at = end
 
@@ -245,18 +287,9 @@ class SimWorld:
             found += load.settle(plan, blocks, end)  # type: ignore[arg-type]
         return found
 
-    def _next_cut(self) -> float:
-        """The next time at which the state changes by itself."""
-        cuts = [r.listening_at for r in self.runs.alive() if r.listening_at > self._at]
-        if self._loads:
-            cuts.append(self._connections.next_retry(self._at))
-        return min(cuts, default=math.inf)
-
     def _refresh(self) -> None:
         """Bring view, effects and edges up to date for the time reached."""
-        if self._due <= self._at:
-            self._stale = True
-        if not self._stale:
+        if not self._stale and self._due > self._at:
             return
         self._stale = False
         self._view = build_view(self._store, self.runs)
@@ -268,6 +301,9 @@ class SimWorld:
         around = self._around()
         self._edges = EdgeTable(self.runs, self._connections, self.errors, around)
         self._load_edges = {n: self._load_edge(load, around) for n, load in self._loads.items()}
+        self._due = min((r.listening_at for r in self.runs.alive() if r.listening_at > self._at), default=math.inf)
+        if self._loads:
+            self._due = min(self._due, self._connections.next_retry(self._at))
 
     def _around(self) -> Surroundings:
         return Surroundings(self._view, self._effects, self._at)

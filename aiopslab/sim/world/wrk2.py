@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 from aiopslab.sim.world.blocks import Block
 from aiopslab.sim.world.edges import Edge
 from aiopslab.sim.world.engine import Batch
-from aiopslab.sim.world.hashing import mix, text_key
+from aiopslab.sim.world.hashing import mix, salted, text_key, unit
+from aiopslab.sim.world.images import split_image
 from aiopslab.sim.world.loadgen import address_of, select
 from aiopslab.sim.world.programs import Program, Programs
 from aiopslab.sim.world.routes import RouteTable
 from aiopslab.sim.world.runs import Run
 
-IMAGE_WORDS = ("wrk2", "wrk2-client")
+IMAGE_NAMES = ("wrk2", "wrk2-client")
 CALIBRATION_S = 10.0  # latencies before this are not in the report, if there are later ones
 PERCENTILES = (50.0, 75.0, 90.0, 99.0, 99.9, 99.99, 99.999, 100.0)
 SPECTRUM_PER_HALF = 5  # rows of the detailed spectrum per halving of the distance to 100 %
@@ -170,6 +171,35 @@ class Wrk2Load:
         self._done_at.append(ends[good])
 
     def report(self) -> list[str]:
+        """The lines that wrk2 prints when it is done."""
+        return report(self.options, *(np.concatenate([*a, np.zeros(0)]) for a in (self._recorded, self._raw, self._done_at)),
+                      self._start, self.errors, self.entry.ops[self.route_name].response_bytes)
+
+
+def match_route(entry: Program, programs: Programs, method: str, path: str) -> tuple[str, dict[str, int]] | None:
+    """The route of a path with the numbers of the words that the path holds; None: no such route."""
+    path = path.partition("?")[0] or "/"
+    for name, op in entry.ops.items():
+        if op.method != ("GET" if method == "HEAD" else method):
+            continue
+        pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(op.target))
+        match = re.fullmatch(pattern, path)
+        if match is None:
+            continue
+        found = {}
+        for variable, word in match.groupdict().items():
+            words = programs.words(variable)
+            found[variable] = words.index(word) if word in words else 0
+        return name, found
+    return None
+
+
+def is_wrk2(image: str) -> bool:
+    """Whether an image is a build of wrk2."""
+    return split_image(image)[0].rpartition("/")[2] in IMAGE_NAMES
+
+
+def report(self) -> list[str]:
         """The lines that wrk2 prints when it is done."""
         return report(self.options, *(np.concatenate([*a, np.zeros(0)]) for a in (self._recorded, self._raw, self._done_at)),
                       self._start, self.errors, self.entry.ops[self.route_name].response_bytes)

@@ -1,0 +1,173 @@
+"""From a container run of the world to the machine that a command sees.
+
+The network is the world's: a name resolves, a port refuses and a packet is late exactly as for the traffic of
+the application at this instant.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Protocol
+
+from aiopslab.sim.core.ports import ExecResult
+from aiopslab.sim.world.dialects import NO_ROUTE, REFUSED, SILENT, UNKNOWN_NAME
+from aiopslab.sim.world.runs import Run
+from aiopslab.sim.world.userland.images import profile
+from aiopslab.sim.world.userland.machine import (
+    Connect,
+    ConnectOutcome,
+    Flavour,
+    HttpReply,
+    Machine,
+    Process,
+    Resolution,
+)
+from aiopslab.sim.world.userland.run import run as run_command
+from aiopslab.sim.world.view import split_name
+
+NAMESERVER = "10.96.0.10"
+CLUSTER_DOMAIN = "svc.cluster.local"
+EXCHANGE_S = 0.0004  # one exchange inside the cluster when nothing delays it
+OUTCOMES: dict[str, ConnectOutcome] = {"": "open", REFUSED: "refused", SILENT: "timeout", NO_ROUTE: "unreachable"}
+MIB = 1 << 20
+
+
+class Dialled(Protocol):
+    """Outcome of a connection attempt, as the world gives it."""
+
+    condition: str
+    ip: str
+    backend: Run | None
+    delay_ms: float
+
+
+class Host(Protocol):
+    """What the bridge needs of the world."""
+
+    def resolve(self, run: Run, host: str) -> str | None:
+        """Address of a name inside a container."""
+
+    def dial(self, run: Run, host: str, port: int) -> Dialled:
+        """A fresh TCP connection from a container."""
+
+    def ask(self, run: Run, backend: Run, method: str, path: str) -> tuple[int, float]:
+        """One HTTP request to a program: status and milliseconds; it shows in all signals like any other."""
+
+    def key_space(self, run: Run) -> dict[str, object]:
+        """The keys that a redis holds now."""
+
+    def cpu_seconds(self, run: Run) -> float:
+        """CPU time that a container has used."""
+
+
+class PodNetwork:
+    """``Network`` of one container."""
+
+    nameserver = NAMESERVER
+
+    def __init__(self, host: Host, run: Run) -> None:
+        self._host = host
+        self._run = run
+
+    def resolve(self, name: str) -> Resolution:
+        """Implements ``Network``: Service names through the search path; nothing outside the cluster resolves."""
+        address = self._host.resolve(self._run, name)
+        service, namespace = split_name(name, self._run.ref.namespace)
+        full = f"{service}.{namespace}.{CLUSTER_DOMAIN}"
+        if address is None:
+            inside = "." not in name.rstrip(".") or name.rstrip(".").endswith((".svc", "cluster.local"))
+            return Resolution(full if inside else name, (), "NXDOMAIN" if inside else "SERVFAIL")
+        return Resolution(full, (address,) if address not in ("", "None") else ())
+
+    def connect(self, address: str, port: int) -> Connect:
+        """Implements ``Network``."""
+        found = self._host.dial(self._run, address, port)
+        outcome: ConnectOutcome = OUTCOMES.get(found.condition, "unreachable")
+        if outcome == "timeout" and not ipaddress.ip_address(address).is_private:
+            outcome = "unreachable"  # the cluster has no way out: its gateway says so at once
+        backend = found.backend
+        speaks = backend.program.serves if backend is not None and backend.program is not None else ""
+        return Connect(outcome, EXCHANGE_S + found.delay_ms / 1e3, speaks)
+
+    def http(self, address: str, port: int, method: str, path: str) -> HttpReply:
+        """Implements ``Network``."""
+        found = self._host.dial(self._run, address, port)
+        if found.condition or found.backend is None:
+            return HttpReply(0, b"", "", 0.0)
+        status, milliseconds = self._host.ask(self._run, found.backend, method, path)
+        return HttpReply(status, _body(status), "text/html; charset=utf-8", milliseconds / 1e3)
+
+    def redis(self, address: str, port: int) -> dict[str, object] | None:
+        """Implements ``Network``."""
+        backend = self._host.dial(self._run, address, port).backend
+        if backend is None or backend.program is None or backend.program.serves != "redis":
+            return None
+        return self._host.key_space(backend)
+
+
+def _body(status: int) -> bytes:
+    if status == 200:
+        return b"ok\n"
+    return b"404 page not found\n" if status == 404 else b"Internal Server Error\n" if status >= 500 else b""
+
+
+def run(host: Host, run: Run, argv: list[str], stdin: bytes, now: float) -> ExecResult:
+    """Run a command in the container of ``run``."""
+    return run_command(machine_of(host, run, now), argv, stdin)
+
+
+def machine_of(host: Host, run: Run, now: float) -> Machine:
+    """The machine that a process in the container of ``run`` sees at ``now``."""
+    program, spec = run.program, run.spec
+    flavour: Flavour
+    if program is None:
+        base = profile(spec.image)
+        flavour, tools, user, binary = base.flavour, base.tools, "root", ""
+    else:
+        user = "root" if program.uid == 0 else "app"
+        flavour, tools, binary = program.flavour, frozenset(program.tools), program.binary
+    command = " ".join(spec.command) or binary or "/bin/sh"
+    memory = int((program.resources.memory_mib if program is not None else 2.0) * MIB)
+    redis = host.key_space(run) if program is not None and program.serves == "redis" else None
+    return Machine(
+        hostname=spec.ref.pod,
+        flavour=flavour,
+        env=_environment(run),
+        files=_files(run),
+        now=now,
+        pod_ip=spec.pod_ip,
+        network=PodNetwork(host, run),
+        processes=[Process(1, user, command, host.cpu_seconds(run), memory)],
+        user=user,
+        uid=0 if user == "root" else program.uid if program is not None else 0,
+        tools=tools,
+        binary=binary,
+        read_only=program.read_only if program is not None else False,
+        memory_limit_bytes=spec.memory_limit_bytes,
+        cpu_limit_cores=spec.cpu_limit_cores,
+        listening=((run.port, binary.rsplit("/", 1)[-1] or "server"),) if run.port and run.listening(now) else (),
+        redis=redis,
+        started_at=run.started,
+    )
+
+
+def _environment(run: Run) -> dict[str, str]:
+    usual = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOSTNAME": run.ref.pod}
+    return {**usual, **run.spec.env, "HOME": run.spec.env.get("HOME", "/root")}
+
+
+def _files(run: Run) -> dict[str, bytes]:
+    """Files of the run. They are kept on it, so what a command writes is there for the next one."""
+    if run.files is None:
+        search = f"{run.ref.namespace}.{CLUSTER_DOMAIN} {CLUSTER_DOMAIN} cluster.local"
+        run.files = {
+            "/etc/resolv.conf": f"search {search}\nnameserver {NAMESERVER}\noptions ndots:5\n".encode(),
+            "/etc/hosts": f"127.0.0.1\tlocalhost\n{run.spec.pod_ip}\t{run.ref.pod}\n".encode(),
+            "/etc/hostname": f"{run.ref.pod}\n".encode(),
+        }
+    run.files.update({path: text.encode() for path, text in run.spec.files.items() if path not in run.files})
+    return run.files
+
+
+__all__ = ["Host", "PodNetwork", "machine_of", "run"]
+_ = UNKNOWN_NAME
