@@ -61,8 +61,8 @@ conformance: $(READY)
 	trap '$(RUN)/aiopslab cluster down >/dev/null; rm -rf "$$AIOPSLAB_STATE_DIR"' EXIT; \
 	path() { $(RUN)/python -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1]])' "$$1"; }; \
 	tools=$$($(RUN)/aiopslab tools --json); \
-	config=$$($(RUN)/aiopslab cluster up --bare --json | path kubeconfig); \
-	$(RUN)/python $(SUITE)/run.py --kubeconfig "$$config" \
+	state=$$($(RUN)/aiopslab cluster up --bare --json); \
+	$(RUN)/python $(SUITE)/run.py --kubeconfig "$$(path kubeconfig <<<"$$state")" \
 	  --kubectl "$$(path kubectl <<<"$$tools")" --helm "$$(path helm <<<"$$tools")"
 
 clean:

@@ -20,7 +20,9 @@ class BindingError(Exception):
 
 
 def bind(spec: ActionSpec, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Arguments by parameter name, converted to the parameters' kinds, defaults filled in. Raises ``BindingError``."""
+    """Arguments by parameter name, converted to the parameters' kinds, defaults filled in. Raises
+    ``BindingError``.
+    """
     given = _by_name(spec, args, kwargs)
     missing = [p.name for p in spec.params if p.required and p.name not in given]
     if missing:

@@ -1,7 +1,8 @@
 """Calls inside a text: where they are and what their arguments are.
 
-A call is read as Python reads it. Where that fails, forms with one possible meaning are read too: line breaks inside
-plain quotes, typographic quotes, unescaped inner quotes of a command, and bare words. Quoting is undone exactly once.
+A call is read as Python reads it. Where that fails, forms with one possible meaning are read too: line breaks
+inside plain quotes, typographic quotes, unescaped inner quotes of a command, and bare words. Quoting is
+undone exactly once.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from typing import Any
 _NAME_AND_PAREN = r"(?<![\w.\-/$])({names})[ \t]*\("
 _SMART = str.maketrans({"“": '"', "”": '"', "„": '"', "‟": '"', "‘": "'", "’": "'", "‚": "'"})
 _COMMAND_END = re.compile(
-    r"""(?P<quote>["'])[ \t]*(?:,[ \t]*(?:timeout[ \t]*=[ \t]*)?["']?(?P<timeout>\d+(?:\.\d+)?)s?["']?[ \t]*)?,?[ \t]*\)"""
+    r"""(?P<quote>["'])[ \t]*"""
+    r"""(?:,[ \t]*(?:timeout[ \t]*=[ \t]*)?["']?(?P<timeout>\d+(?:\.\d+)?)s?["']?[ \t]*)?,?[ \t]*\)"""
     r"""[)`* \t]*(?:;)?[ \t]*(?=\n|\Z)"""
 )
 _COMMAND_START = re.compile(r"""[ \t\n]*(?:command[ \t]*=[ \t]*)?(?P<quote>["'])""")
@@ -53,8 +55,8 @@ def find_names(text: str, names: list[str]) -> list[re.Match[str]]:
 def read_call(text: str, found: re.Match[str], *, command_like: bool, bare_words: bool = True) -> Call:
     """Read the call whose name and parenthesis ``found`` matched.
 
-    ``command_like``: its first argument is a command, so unescaped inner quotes and an unquoted command have one
-    meaning. ``bare_words``: accept ``get_logs(shop, cart)``. Raises ``Unreadable``.
+    ``command_like``: its first argument is a command, so unescaped inner quotes and an unquoted command have
+    one meaning. ``bare_words``: accept ``get_logs(shop, cart)``. Raises ``Unreadable``.
     """
     name, start, body = found.group(1), found.start(), found.end()
     inner = text[body:]
@@ -196,7 +198,9 @@ def _value(node: ast.expr, source: str, notes: list[str], bare_words: bool) -> A
 
 
 def _command(inner: str) -> tuple[str, dict[str, Any], int, str] | None:
-    """A command whose quotes Python cannot pair: from the first quote to the last one before the end of the call."""
+    """A command whose quotes Python cannot pair: from the first quote to the last one before the end of the
+    call.
+    """
     opening = _COMMAND_START.match(inner)
     if opening is None:
         return _unquoted_command(inner)

@@ -92,8 +92,8 @@ class Actions:
             namespace (str): the namespace of the service.
             service (str): the name of a Service, of a workload (also as deploy/name), or of a pod.
         Returns:
-            str: the last 500 lines of each of its pods' containers, with times; for containers that restarted also the last
-            lines before that.
+            str: the last 500 lines of each of its pods' containers, with times; for containers that restarted
+            also the last lines before that.
         """
         return await read_logs(self._lab, namespace, service)
 
@@ -104,8 +104,8 @@ class Actions:
             namespace (str): the namespace.
             duration (int): minutes back from now. Default 5.
         Returns:
-            str: the folder, the files in it (containers, Kubernetes objects, and requests, errors and latency of each
-            service), and a summary of the services.
+            str: the folder, the files in it (containers, Kubernetes objects, and requests, errors and latency
+            of each service), and a summary of the services.
         """
         return await export_metrics(self._lab, namespace, duration)
 
@@ -143,9 +143,9 @@ class Actions:
     async def exec_shell(self, command: str, timeout: int = 30) -> str:
         """Run a command with bash in your shell. It has kubectl, helm, curl, jq and the usual text tools.
 
-        The command gets no input and no terminal. Files in the home folder and /tmp stay between calls; processes do not.
-        There is no network except the Kubernetes API (KUBECONFIG is set), Prometheus ($PROMETHEUS_URL) and Jaeger
-        ($JAEGER_URL).
+        The command gets no input and no terminal. Files in the home folder and /tmp stay between calls;
+        processes do not. There is no network except the Kubernetes API (KUBECONFIG is set), Prometheus
+        ($PROMETHEUS_URL) and Jaeger ($JAEGER_URL).
 
         Args:
             command (str): the command, as one string; several lines are fine.
@@ -238,7 +238,8 @@ def submit_spec(task: str, service: str) -> ActionSpec:
             """Submit the root cause. This ends the task.
 
             Args:
-                analysis (dict[str, str]): {"system_level": ..., "fault_type": ...}, with values from the task's lists; nothing
+                analysis (dict[str, str]): {"system_level": ..., "fault_type": ...}, with values from the
+                task's lists; nothing
                     when nothing is wrong.
             """
 
@@ -246,19 +247,23 @@ def submit_spec(task: str, service: str) -> ActionSpec:
 
     def mitigation() -> ActionSpec:
         async def submit() -> None:
-            """Submit that the incident is over: the fault is repaired and the users are served again. This ends the task."""
+            """Submit that the incident is over: the fault is repaired and the users are served again. This
+            ends the task.
+            """
 
         return spec_of(submit, "submit()", extra_ignored=True)
 
     def incident() -> ActionSpec:
         async def submit(stage: str, answer: Any = None) -> None:
-            """Submit the answer to one stage of the incident, as soon as you have it. A later answer replaces an earlier one.
+            """Submit the answer to one stage of the incident, as soon as you have it. A later answer replaces
+            an earlier one.
 
             Args:
                 stage (str): "detection", "localization", "analysis" or "mitigation".
-                answer: detection: "Yes" or "No" ("No" ends the task). localization: a list of service names, most likely first.
-                    analysis: {"system_level": ..., "fault_type": ...}. mitigation: nothing; it says that the repair is done
-                    and ends the task.
+                answer: detection: "Yes" or "No" ("No" ends the task). localization: a list of service names,
+                most likely first.
+                    analysis: {"system_level": ..., "fault_type": ...}. mitigation: nothing; it says that the
+                    repair is done and ends the task.
             """
 
         return spec_of(submit, 'submit("detection", "Yes")')

@@ -1,4 +1,6 @@
-"""``get_metrics`` and ``get_traces``: telemetry as CSV files in the agent's home folder, with a readable summary."""
+"""``get_metrics`` and ``get_traces``: telemetry as CSV files in the agent's home folder, with a readable
+summary.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +35,18 @@ _OBJECT_GAUGES = (
     "kube_deployment_spec_replicas", "kube_deployment_status_replicas_available",
     "kube_endpoint_address",
 )  # fmt: skip
+TRACE_COLUMNS = (
+    "trace_id", "span_id", "parent_span", "service_name", "operation_name", "start_time", "duration",
+    "has_error", "response",
+)  # fmt: skip
 _CALLS, _BUCKETS = "traces_span_metrics_calls_total", "traces_span_metrics_duration_milliseconds_bucket"
 
 
 def metric_queries(namespace: str, services: Sequence[str]) -> dict[str, str]:
-    """PromQL by file name (folder and KPI): counters as they are and as rates per second, gauges, and for each service its
-    requests per second, share of failed requests and 95th percentile of latency in milliseconds."""
+    """PromQL by file name (folder and KPI): counters as they are and as rates per second, gauges, and for
+    each service its requests per second, share of failed requests and 95th percentile of latency in
+    milliseconds.
+    """
     inside = f'{{namespace="{namespace}"}}'
     queries: dict[str, str] = {}
     for name in _CONTAINER_COUNTERS:
@@ -163,19 +171,15 @@ async def export_traces(lab: Lab, namespace: str, duration_min: float) -> str:
         f"Traces data exported to: {path}",
         f"{count} traces with {len(ordered)} spans, {_clock(start)} to {_clock(end)} UTC"
         f" (at most the newest {TRACES_PER_SERVICE} of each service).",
-        "Columns: trace_id, span_id, parent_span, service_name, operation_name, start_time (us), duration (us), has_error,"
-        " response.",
+        f"Columns: {', '.join(TRACE_COLUMNS)}; start_time and duration in microseconds.",
         "",
     ]
     return "\n".join(lines + _operation_table(ordered))
 
 
 def _trace_rows(spans: Iterable[Span]) -> bytes:
-    header = (
-        "trace_id", "span_id", "parent_span", "service_name", "operation_name", "start_time", "duration", "has_error", "response",
-    )  # fmt: skip
     return _csv(
-        header,
+        TRACE_COLUMNS,
         [
             (
                 span.trace_id,
@@ -187,7 +191,7 @@ def _trace_rows(spans: Iterable[Span]) -> bytes:
                 str(span.duration_us),
                 str(span.error),
                 _response(span),
-            )  # fmt: skip
+            )
             for span in spans
         ],
     )

@@ -1,7 +1,7 @@
 """Reads an agent's reply: lenient in form, never silent.
 
-``parse(reply, actions)`` gives the one action to carry out, or a ``Refusal`` that says exactly what was wrong and
-shows a call made of the task's own names. What is not carried out is named in ``ParsedAction.note``.
+``parse(reply, actions)`` gives the one action to carry out, or a ``Refusal`` that says exactly what was wrong
+and shows a call made of the task's own names. What is not carried out is named in ``ParsedAction.note``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ _ARGUMENT_KEYS = ("arguments", "args", "parameters", "input", "kwargs", "action_
 
 @dataclass(frozen=True, slots=True)
 class ParsedAction:
-    """One action to carry out, its arguments by parameter name, and a note on what was read leniently or left out."""
+    """One action to carry out, its arguments by parameter name, and a note on what was read leniently or left
+    out.
+    """
 
     name: str
     args: dict[str, Any]
@@ -64,7 +66,8 @@ def how_to_reply(actions: Mapping[str, ActionSpec]) -> str:
     """The form of a reply, with an example of the task's own names."""
     spec = actions.get(SHELL) or next(iter(actions.values()))
     done = f" When you are done: {actions['submit'].example}" if "submit" in actions else ""
-    return f"Reply with one action in one block of three backticks, for example:\n```\n{spec.example}\n```\n{done}".rstrip()
+    form = "Reply with one action in one block of three backticks, for example:"
+    return f"{form}\n```\n{spec.example}\n```\n{done}".rstrip()
 
 
 def _parse(reply: str, actions: Mapping[str, ActionSpec]) -> ParsedAction:
@@ -257,9 +260,8 @@ def _refuse_unknown(text: str, actions: Mapping[str, ActionSpec]) -> None:
 
 def _refuse_label(name: str, after: str, actions: Mapping[str, ActionSpec]) -> None:
     if name in actions:
-        raise _Refuse(
-            f"{name} is named but not called; the form is {actions[name].signature}, for example {actions[name].example}."
-        )
+        spec = actions[name]
+        raise _Refuse(f"{name} is named but not called; the form is {spec.signature}, for example {spec.example}.")
     if after.lstrip(" \t").startswith("("):
         raise _Refuse(_unknown(name, actions))
 
@@ -271,7 +273,9 @@ def _unknown(name: str, actions: Mapping[str, ActionSpec]) -> str:
 
 
 def _tool_call(text: str) -> Call | None:
-    """A JSON tool call, alone in the text or in a ``<tool_call>`` tag; None when the text is nothing of the kind."""
+    """A JSON tool call, alone in the text or in a ``<tool_call>`` tag; None when the text is nothing of the
+    kind.
+    """
     body = text.strip()
     tagged = re.search(r"<tool_call>(.*?)(?:</tool_call>|\Z)", body, re.DOTALL)
     body = tagged.group(1).strip() if tagged else body

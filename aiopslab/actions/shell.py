@@ -1,8 +1,8 @@
 """The agent's shell: one command at a time, in a closed room, in the cluster's time.
 
-``Shell`` is opened once per run and closed once. Files in the home folder and in ``/tmp`` stay between commands; processes do
-not. Every command is bounded in cluster time, wall time, processes, memory, disk and output, and whatever it started is gone
-when ``run`` returns.
+``Shell`` is opened once per run and closed once. Files in the home folder and in ``/tmp`` stay between
+commands; processes do not. Every command is bounded in cluster time, wall time, processes, memory, disk and
+output, and whatever it started is gone when ``run`` returns.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _WATCH_S = 0.03
 class ShellLimits:
     """Bounds of one command. Bytes, counts, and seconds of wall time.
 
-    On a stepped clock a command that burns wall time without cluster time passing gets as much of it as its timeout says,
-    at least ``min_wall_s`` and at most ``wall_s``.
+    On a stepped clock a command that burns wall time without cluster time passing gets as much of it as its
+    timeout says, at least ``min_wall_s`` and at most ``wall_s``.
     """
 
     wall_s: float = 120.0
@@ -76,8 +76,9 @@ class Shell:
         limits: ShellLimits | None = None,
         unsafe_shell: bool = False,
     ) -> None:
-        """``kubeconfig`` is the agent's. ``hidden`` names host folders with answers. Raises UsageError without a sandbox
-        unless ``unsafe_shell``."""
+        """``kubeconfig`` is the agent's. ``hidden`` names host folders with answers. Raises UsageError
+        without a sandbox unless ``unsafe_shell``.
+        """
         self._cluster, self._limits = cluster, limits or ShellLimits()
         self._stepped = cluster.clock.mode == "stepped"
         self.room = Room(tools, hidden=hidden, own_clock=self._stepped, unsafe=unsafe_shell)
@@ -250,7 +251,9 @@ class Shell:
         return used_bytes > self._limits.disk_bytes or count > self._limits.files
 
     def _tidy(self, started: float, now: float, stopped: str) -> str:
-        """Files get the cluster's time; a command that overfilled the disk loses the biggest files that it wrote."""
+        """Files get the cluster's time; a command that overfilled the disk loses the biggest files that it
+        wrote.
+        """
         written = files.fresh(self._folders(), started - 1.0)
         used, count = files.usage(self._folders())
         if self._disk_is_full(used, count):

@@ -1,4 +1,6 @@
-"""What an action is to a reader of replies: its name, parameters and documentation, taken from a Python function."""
+"""What an action is to a reader of replies: its name, parameters and documentation, taken from a Python
+function.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ REQUIRED = inspect.Parameter.empty
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """One parameter. ``kind`` is text, seconds, minutes or any; ``default`` is ``REQUIRED`` when it must be given."""
+    """One parameter. ``kind`` is text, seconds, minutes or any; ``default`` is ``REQUIRED`` when it must be
+    given.
+    """
 
     name: str
     kind: str
@@ -44,7 +48,8 @@ class ActionSpec:
 def spec_of(function: Callable[..., Any], example: str, *, extra_ignored: bool = False) -> ActionSpec:
     """Read an action from a function: parameters from its signature, documentation from its docstring.
 
-    A parameter annotated ``int`` or ``float`` and named ``duration`` is minutes, any other number seconds; ``str`` is text.
+    A parameter annotated ``int`` or ``float`` and named ``duration`` is minutes, any other number seconds;
+    ``str`` is text.
     """
     signature = inspect.signature(function)
     params = tuple(Param(p.name, _kind(p), p.default) for p in signature.parameters.values() if p.name != "self")

@@ -1,4 +1,6 @@
-"""Reads what an agent submits: which stage it answers, whether it is an answer at all, and whether the task ends."""
+"""Reads what an agent submits: which stage it answers, whether it is an answer at all, and whether the task
+ends.
+"""
 
 from __future__ import annotations
 

@@ -11,10 +11,10 @@ class Agent(Protocol):
 
     Optional members, used when they are there:
 
-    * ``init_context(problem_desc: str, instructions: str, apis: dict[str, str])``, called once before the first step;
-      may be a coroutine function.
-    * ``usage``: a mapping (or object) with the tokens used so far, ``in``/``out`` or ``input_tokens``/``output_tokens`` or
-      ``prompt_tokens``/``completion_tokens``.
+    * ``init_context(problem_desc: str, instructions: str, apis: dict[str, str])``, called once before the
+      first step; may be a coroutine function.
+    * ``usage``: a mapping (or object) with the tokens used so far, ``in``/``out`` or
+      ``input_tokens``/``output_tokens`` or ``prompt_tokens``/``completion_tokens``.
     """
 
     async def get_action(self, state: str) -> str:

@@ -13,6 +13,7 @@ from aiopslab.cluster import ClusterOptions, background
 from aiopslab.errors import UsageError
 
 _SHOWN = ("kubeconfig", "agent_kubeconfig", "prometheus_url", "jaeger_url", "pid", "seed", "app")
+AGENT_KUBECONFIG = "agent.kubeconfig"  # beside the administrator's
 _NO_APP_NAMESPACE = "default"  # where the agent's identity works when no app is deployed
 
 
@@ -57,6 +58,9 @@ def down(*, json: Json = False) -> int:
 def status(*, json: Json = False) -> int:
     """Say whether the background cluster runs, and where. Exit code 1 when none does."""
     state = background.status()
+    if state:
+        agent = Path(state["kubeconfig"]).with_name(AGENT_KUBECONFIG)
+        state |= {"agent_kubeconfig": str(agent)} if agent.is_file() else {}
     if json:
         print_json({"running": state is not None, **(state or {})})
     elif state:
@@ -117,5 +121,5 @@ async def _prepare_async(state: dict[str, Any], options: ClusterOptions, app: An
             cluster = await open_cluster("kubeconfig", reached).up()
             await Deployer(cluster, kube, Helm(Tools.fetch(), kubeconfig)).deploy(app)
         namespace = app.namespace if app is not None else _NO_APP_NAMESPACE
-        agent = await agent_kubeconfig(kube, namespace, kubeconfig.parent / "agent.kubeconfig")
+        agent = await agent_kubeconfig(kube, namespace, kubeconfig.with_name(AGENT_KUBECONFIG))
     return {"agent_kubeconfig": str(agent), "app": app.id if app is not None else None}

@@ -1,7 +1,7 @@
 """Asks an agent for its replies without ever being held up, or brought down, by it.
 
-The agent's coroutine runs on an event loop of another thread: its own (``AgentPort``), or one that a caller names. It may
-block, hang, raise or call ``exit``; the run goes on.
+The agent's coroutine runs on an event loop of another thread: its own (``AgentPort``), or one that a caller
+names. It may block, hang, raise or call ``exit``; the run goes on.
 """
 
 from __future__ import annotations

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 class Limits:
     """Seconds of wall time, and characters.
 
-    ``reply_wall_s``: for one reply of the agent. ``run_wall_s``: for the agent's whole session. ``reply_chars``: an agent whose
-    reply is longer has failed. ``observation_chars``: longer observations are cut in the middle. ``recorded_chars``: how much
-    of a reply the record keeps.
+    ``reply_wall_s``: for one reply of the agent. ``run_wall_s``: for the agent's whole session.
+    ``reply_chars``: an agent whose reply is longer has failed. ``observation_chars``: longer observations are
+    cut in the middle. ``recorded_chars``: how much of a reply the record keeps.
     """
 
     reply_wall_s: float = 600.0

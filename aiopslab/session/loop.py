@@ -29,7 +29,9 @@ class Conversation:
         self.state = FIRST_STATE  # what the agent is shown next
 
     async def run(self, port: AgentPort, max_steps: int) -> str:
-        """Take turns until the end; returns the outcome: submitted, step-limit or time-limit. Raises AgentFailure."""
+        """Take turns until the end; returns the outcome: submitted, step-limit or time-limit. Raises
+        AgentFailure.
+        """
         limits, self._max_steps = self._options.limits, max_steps
         deadline = time.monotonic() + limits.run_wall_s
         for step in range(1, max_steps + 1):

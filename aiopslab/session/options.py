@@ -18,8 +18,8 @@ SETTLE_S = {"stepped": 300.0, "wall": 120.0}
 class RunOptions:
     """Options of one run. Times in seconds of cluster time.
 
-    ``baseline_s`` and ``settle_s`` None take the default of the clock's mode. ``out`` is the folder in which the run's record
-    folder is made. ``kubeconfig`` and the URLs belong to ``cluster="kubeconfig"``.
+    ``baseline_s`` and ``settle_s`` None take the default of the clock's mode. ``out`` is the folder in which
+    the run's record folder is made. ``kubeconfig`` and the URLs belong to ``cluster="kubeconfig"``.
     """
 
     seed: int = 0

@@ -1,7 +1,7 @@
 """AIOpsLab's programming interface: register an agent, set up a problem, let the agent at it.
 
-The run lives on a thread of its own, with its own event loop; so ``init_problem`` can be an ordinary function, also inside a
-running loop, and the agent keeps to the caller's loop.
+The run lives on a thread of its own, with its own event loop; so ``init_problem`` can be an ordinary
+function, also inside a running loop, and the agent keeps to the caller's loop.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ T = TypeVar("T")
 class Orchestrator:
     """Runs problems one after the other.
 
-    ``results_dir`` is where record folders go. Other keywords are those of ``RunOptions`` (``cluster``, ``seed``, ``clock``,
-    ``think_time_s``, ``bundles``, ...). Without ``seed`` one is drawn for each problem and kept in the record.
+    ``results_dir`` is where record folders go. Other keywords are those of ``RunOptions`` (``cluster``,
+    ``seed``, ``clock``, ``think_time_s``, ``bundles``, ...). Without ``seed`` one is drawn for each problem
+    and kept in the record.
     """
 
     def __init__(
@@ -62,9 +63,11 @@ class Orchestrator:
             self._run.record.agent = name
 
     def init_problem(self, problem_id: str) -> tuple[str, str, dict[str, str]]:
-        """Set the problem up; returns its description, the instructions, and the actions' documentation by name.
+        """Set the problem up; returns its description, the instructions, and the actions' documentation by
+        name.
 
-        Raises AuthorError for an unknown id and LabFailure when the set-up fails; then everything is taken down again.
+        Raises AuthorError for an unknown id and LabFailure when the set-up fails; then everything is taken
+        down again.
         """
         self._discard()
         options = RunOptions(**{"seed": random.SystemRandom().randrange(2**31), **self._options})
@@ -87,9 +90,9 @@ class Orchestrator:
     async def start_problem(self, max_steps: int = 30) -> dict[str, Any]:
         """Let the agent act, judge it, take everything down.
 
-        Returns ``history`` (``{"role", "content"}`` items), ``final_state``, ``results`` (AIOpsLab's keys and ours),
-        ``framework_overhead`` (seconds of wall time that were not the agent's session), and ``verdict``, ``score``,
-        ``checks``, ``record``.
+        Returns ``history`` (``{"role", "content"}`` items), ``final_state``, ``results`` (AIOpsLab's keys and
+        ours), ``framework_overhead`` (seconds of wall time that were not the agent's session), and
+        ``verdict``, ``score``, ``checks``, ``record``.
         """
         run, thread = self._run, self._thread
         if run is None or thread is None:
@@ -157,7 +160,9 @@ class _LoopThread:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run ``work`` there and wait. A KeyboardInterrupt here cancels it, waits for its clean-up, and goes on."""
+        """Run ``work`` there and wait. A KeyboardInterrupt here cancels it, waits for its clean-up, and goes
+        on.
+        """
         ended = threading.Event()
 
         async def run() -> T:

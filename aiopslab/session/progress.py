@@ -1,7 +1,7 @@
 """What a run tells whoever watches it: a stream of small events, no rendering.
 
-A listener is any callable that takes an ``Event``. It is called on the run's own thread and must return quickly;
-an exception in it is the listener's problem and ends nothing.
+A listener is any callable that takes an ``Event``. It is called on the run's own thread and must return
+quickly; an exception in it is the listener's problem and ends nothing.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ Kind = Literal["run-started", "phase-started", "phase-ended", "note", "step", "s
 class Event:
     """One thing that happened.
 
-    ``phase`` is the phase the run is in (setup, deploy, load, baseline, inject, agent, settle, recover, teardown).
-    ``detail`` by kind: run-started {run_id, problem, seed, cluster, folder}; phase-ended {wall_s, ok}; step {step, max_steps,
-    action, args, valid, reply, observation}; submitted {stage, value}; finished {outcome, verdict}.
-    ``cluster_s`` is cluster time since the run's start, ``wall_s`` wall time since the run's start, both in seconds.
+    ``phase`` is the phase the run is in (setup, deploy, load, baseline, inject, agent, settle, recover,
+    teardown). ``detail`` by kind: run-started {run_id, problem, seed, cluster, folder}; phase-ended {wall_s,
+    ok}; step {step, max_steps, action, args, valid, reply, observation}; submitted {stage, value}; finished
+    {outcome, verdict}. ``cluster_s`` is cluster time since the run's start, ``wall_s`` wall time since the
+    run's start, both in seconds.
     """
 
     kind: Kind

@@ -34,7 +34,9 @@ def new_folder(out: Path, problem: str) -> tuple[str, Path]:
 
 
 class RecordWriter:
-    """The record folder of one run. ``save`` after every change of ``record``; lines and files are written at once."""
+    """The record folder of one run. ``save`` after every change of ``record``; lines and files are written at
+    once.
+    """
 
     def __init__(self, folder: Path, record: RunRecord) -> None:
         self.folder, self.record = folder, record

@@ -5,8 +5,8 @@
     3. load, healthy baseline         7. recover, take down
     4. break something, see it bite   8. grade the record
 
-Whatever happens, steps 7 and 8 are done: a failure of the lab makes the verdict ``unknown``, a failure of the agent is its
-own, and an interrupted run leaves a cluster without the fault and a record that says so.
+Whatever happens, steps 7 and 8 are done: a failure of the lab makes the verdict ``unknown``, a failure of the
+agent is its own, and an interrupted run leaves a cluster without the fault and a record that says so.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ async def run_problem(
 ) -> tuple[RunRecord, Path]:
     """Run one problem with one agent and judge it; returns the record and its folder.
 
-    ``agent`` is an agent object or what ``--agent`` takes. Raises AuthorError for wrong input and passes cancellation on, both
-    after cleaning up; everything else is in the record.
+    ``agent`` is an agent object or what ``--agent`` takes. Raises AuthorError for wrong input and passes
+    cancellation on, both after cleaning up; everything else is in the record.
     """
     options = options or RunOptions()
     options.check()

@@ -126,7 +126,9 @@ async def recover(stage: Stage, diary: Diary, app: App) -> None:
 
 
 async def tear_down(stage: Stage, diary: Diary, app: App) -> None:
-    """Take away what the run put on a cluster that outlives it. One failure does not keep the rest from happening."""
+    """Take away what the run put on a cluster that outlives it. One failure does not keep the rest from
+    happening.
+    """
     if not stage.shared:
         return
     async with diary.during("teardown", "cleaning up"):
@@ -147,7 +149,9 @@ async def snapshot(stage: Stage, diary: Diary, app: App) -> Snapshot:
 
 
 async def finish(work: Coroutine[Any, Any, None]) -> None:
-    """Await ``work`` to its end even when this task is cancelled meanwhile; the cancellation is passed on afterwards."""
+    """Await ``work`` to its end even when this task is cancelled meanwhile; the cancellation is passed on
+    afterwards.
+    """
     task = asyncio.ensure_future(work)
     cancelled = False
     while not task.done():

@@ -43,7 +43,7 @@ def assemble(
     store first is built between ``make_core`` and this call: pass ``make_core``'s result as ``kernel_api``.
     """
     kernel, api = kernel_api or make_core(seed, start)
-    world = world or BareWorld()
+    runtime: World = world if world is not None else BareWorld()
     if not bare:
         for kind in metrics_kinds():
             api.kinds.add(kind)
@@ -54,10 +54,10 @@ def assemble(
         api.delete(resource, namespace, name, DeleteOptions())
 
     kernel.add(DefinitionCleaner(kernel, delete))
-    register(kernel, api, world, root_ca=root_ca)
+    register(kernel, api, runtime, root_ca=root_ca)
     bootstrap(api, bare=bare)
     kernel.settle()
-    return Assembly(kernel, api, api.kinds, world)
+    return Assembly(kernel, api, api.kinds, runtime)
 
 
 def make_core(seed: int, start: float) -> tuple[Kernel, Api]:

@@ -39,6 +39,8 @@ from aiopslab.sim.world.world import SimWorld
 # 2025-06-02T09:00:00Z, a Monday: far from any machine's clock, so that the two cannot be mistaken (decision 4).
 STEPPED_START = 1_748_854_800.0
 WALL_TICK_S = 0.05
+# The cluster is this old when the lab first sees it: its system pods run and its node leases are fresh.
+AGE_S = 900.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,18 +141,19 @@ async def _serve(
 ) -> dict[str, Any]:
     """Bring everything up; returns the state that the lab reads."""
     tls = make_tls()
-    start = STEPPED_START if settings.clock == "stepped" else time.time()
-    kernel, api = make_core(settings.seed, start)
+    begin = STEPPED_START if settings.clock == "stepped" else time.time()
+    kernel, api = make_core(settings.seed, begin - AGE_S)
     world = SimWorld(kernel, kernel.store, Programs.load(settings.bundle), settings.seed)
     containers: World = BareWorld() if settings.bare else world
     assembly = assemble(
         settings.seed,
-        start,
+        kernel.now,
         world=containers,
         bare=settings.bare,
         root_ca=tls.ca_pem,
         kernel_api=(kernel, api),
     )
+    kernel.advance(begin)
     series = SeriesStore()
     scraper = Scraper(kernel, kernel.store, world, series)
     scraper.start()

@@ -23,9 +23,21 @@ def _spec(name: str, params: list[Param], example: str, *, extra_ignored: bool =
 ACTIONS = {
     spec.name: spec
     for spec in (
-        _spec("get_logs", [Param("namespace", "text"), Param("service", "text", "")], 'get_logs("hipster-shop", "frontend")'),
-        _spec("get_metrics", [Param("namespace", "text"), Param("duration", "minutes", 5)], 'get_metrics("hipster-shop", 5)'),
-        _spec("get_traces", [Param("namespace", "text"), Param("duration", "minutes", 5)], 'get_traces("hipster-shop", 5)'),
+        _spec(
+            "get_logs",
+            [Param("namespace", "text"), Param("service", "text", "")],
+            'get_logs("hipster-shop", "frontend")',
+        ),
+        _spec(
+            "get_metrics",
+            [Param("namespace", "text"), Param("duration", "minutes", 5)],
+            'get_metrics("hipster-shop", 5)',
+        ),
+        _spec(
+            "get_traces",
+            [Param("namespace", "text"), Param("duration", "minutes", 5)],
+            'get_traces("hipster-shop", 5)',
+        ),
         _spec("read_metrics", [Param("file_path", "text")], 'read_metrics("/home/oncall/metrics")'),
         _spec("read_traces", [Param("file_path", "text")], 'read_traces("/home/oncall/t.csv")'),
         _spec(
@@ -76,7 +88,25 @@ def test_no_text_makes_the_parser_fail(reply: str) -> None:
 
 
 PIECES = st.sampled_from(
-    ["```", "\n", "exec_shell(", '"', "'", ")", "kubectl", " ", "\\", "submit", "(", "{", "Action:", "<think>", ",", "x=", "1"]
+    [
+        "```",
+        "\n",
+        "exec_shell(",
+        '"',
+        "'",
+        ")",
+        "kubectl",
+        " ",
+        "\\",
+        "submit",
+        "(",
+        "{",
+        "Action:",
+        "<think>",
+        ",",
+        "x=",
+        "1",
+    ]
 )
 
 

@@ -80,7 +80,9 @@ async def test_the_room_reaches_the_lab_and_nothing_else(
     port = server.sockets[0].getsockname()[1]
     cluster.info = type(cluster.info)("embedded", Path("x"), f"http://127.0.0.1:{port}", "http://127.0.0.1:2")
     async with Shell(cluster, kubeconfig, tools, limits=limits) as shell:
-        result = await shell.run(f"curl -sS $PROMETHEUS_URL/x; curl -sS http://127.0.0.1:{port}/x; curl -sS $JAEGER_URL")
+        result = await shell.run(
+            f"curl -sS $PROMETHEUS_URL/x; curl -sS http://127.0.0.1:{port}/x; curl -sS $JAEGER_URL"
+        )
     server.close()
     await server.wait_closed()
     assert result.output.count("hello from outside") == 1
@@ -89,9 +91,17 @@ async def test_the_room_reaches_the_lab_and_nothing_else(
 
 async def test_date_tells_the_clusters_time(shell: Shell) -> None:
     result = await shell.run(
-        "date -u +%FT%TZ; date -d '5 minutes ago' +%T; date -d 10:30 +%FT%R; date -d @0 +%Y; date --date=2024-02-01 +%F; date +%s"
+        "date -u +%FT%TZ; date -d '5 minutes ago' +%T; date -d 10:30 +%FT%R; date -d @0 +%Y;"
+        " date --date=2024-02-01 +%F; date +%s"
     )
-    assert result.output.split() == ["2025-06-02T09:00:00Z", "08:55:00", "2025-06-02T10:30", "1970", "2024-02-01", "1748854800"]
+    assert result.output.split() == [
+        "2025-06-02T09:00:00Z",
+        "08:55:00",
+        "2025-06-02T10:30",
+        "1970",
+        "2024-02-01",
+        "1748854800",
+    ]
 
 
 async def test_sleep_costs_cluster_time_and_no_wall_time(shell: Shell, cluster: Any) -> None:
@@ -107,7 +117,9 @@ async def test_parallel_sleeps_pass_together(shell: Shell) -> None:
     assert result.output == "quick\nslow\n09:00:30\n"
 
 
-async def test_a_command_that_waits_is_stopped_in_cluster_time_with_what_it_said(shell: Shell, cluster: Any) -> None:
+async def test_a_command_that_waits_is_stopped_in_cluster_time_with_what_it_said(
+    shell: Shell, cluster: Any
+) -> None:
     result = await shell.run("echo begun; sleep 10000; echo never", timeout_s=45)
     assert (result.output, result.exit_code, result.cluster_s) == ("begun\n", None, 45)
     assert "stopped after 45 s" in result.stopped

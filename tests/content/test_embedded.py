@@ -61,8 +61,8 @@ class Bench:
 
 
 @asynccontextmanager
-async def bench(app: App, tools: Tools) -> AsyncIterator[Bench]:
-    cluster = await open_cluster("embedded", ClusterOptions(seed=11)).up()
+async def bench(catalog: Catalog, app: App, tools: Tools) -> AsyncIterator[Bench]:
+    cluster = await open_cluster("embedded", ClusterOptions(seed=11, bundles=catalog.roots)).up()
     metrics = Prometheus(cluster.info.prometheus_url)
     try:
         async with Kube(cluster.info.kubeconfig) as kube:
@@ -87,7 +87,7 @@ BROKEN = sorted(name for name, problem in Catalog.load().problems.items() if pro
 @pytest.mark.parametrize("problem", BROKEN)
 async def test_a_fault_bites_and_recovers(problem: str, catalog: Catalog, tools: Tools, tmp_path: Path) -> None:
     tasks = variants(catalog, problem)
-    async with bench(tasks[0].app, tools) as at:
+    async with bench(catalog, tasks[0].app, tools) as at:
         await at.loader.start(tasks[0].workload, at.app, tasks[0].problem.workload_params)
         assert await at.until_healthy() == []
         injector = Injector(at.cluster, at.kube)
@@ -104,7 +104,7 @@ async def test_a_fault_bites_and_recovers(problem: str, catalog: Catalog, tools:
 async def test_both_workloads_send_requests_and_everything_goes_away(catalog: Catalog, tools: Tools) -> None:
     app = catalog.app("hipster-shop")
     rate = app.slos[-1].expr
-    async with bench(app, tools) as at:
+    async with bench(catalog, app, tools) as at:
         for name in sorted(catalog.workloads):
             await at.loader.start(catalog.workload(name), app)
             now = await at.cluster.clock.sleep(150)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from aiopslab.errors import DeployError, UnknownIdError, UsageError
-from aiopslab.record import read_record, read_snapshot, read_slos, read_steps
+from aiopslab.record import read_record, read_slos, read_snapshot, read_steps
 from aiopslab.session.limits import Limits
 from aiopslab.session.options import RunOptions
 from aiopslab.session.progress import Event
@@ -248,9 +248,7 @@ async def test_a_record_that_cannot_be_written_is_said(world: Any, options: RunO
 
 
 async def test_two_runs_at_once_do_not_meet(world: Any, options: RunOptions, scripted: Any) -> None:
-    runs = [
-        run_problem(f"{PROBLEM}-detection-1", scripted('```\nsubmit("Yes")\n```'), options) for _ in range(2)
-    ]
+    runs = [run_problem(f"{PROBLEM}-detection-1", scripted('```\nsubmit("Yes")\n```'), options) for _ in range(2)]
     (first, a), (second, b) = await asyncio.gather(*runs)
     assert a != b
     assert first.run_id != second.run_id

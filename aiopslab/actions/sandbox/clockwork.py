@@ -1,13 +1,15 @@
 """Lets cluster time pass while a command waits for it (stepped clock only).
 
-The world stands still while a command works. When every process of the command sleeps, no request is being answered
-and nothing moved between several looks, the command is waiting. What it waits for decides how time runs on:
+The world stands still while a command works. When every process of the command sleeps, no request is being
+answered and nothing moved between several looks, the command is waiting. What it waits for decides how time
+runs on:
 
 * the lab's ``sleep``: straight to the earliest end of a sleep;
-* an open stream (a watch, a followed log): in steps of one second, each followed by a new wait for quiet, so that the
-  command sees every change in order;
+* an open stream (a watch, a followed log): in steps of one second, each followed by a new wait for quiet, so
+  that the command sees every change in order;
 * a request that stays unanswered: the same steps, after a short grace;
-* anything else (a program that waits on the machine's clock): one second of cluster time per second of wall time.
+* anything else (a program that waits on the machine's clock): one second of cluster time per second of wall
+  time.
 
 What a command sees thus depends on the cluster's state alone, not on how fast the machine is.
 """
@@ -98,7 +100,9 @@ class Clockwork:
         self._cluster, self._alarms, self._on_step = cluster, alarms, on_step
 
     async def run(self, watched: Watched, until: float) -> None:
-        """Let time pass as the command needs it; returns when the clock has reached ``until``, else runs until cancelled."""
+        """Let time pass as the command needs it; returns when the clock has reached ``until``, else runs
+        until cancelled.
+        """
         now = await self._cluster.clock.now()
         self._alarms.moved(now)
         last: tuple[Any, ...] = ()

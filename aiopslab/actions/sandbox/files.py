@@ -1,6 +1,7 @@
 """The lab's side of the room's folders: writing into them safely, their size, their times.
 
-What is in these folders belongs to the agent: symbolic links in them may point anywhere, so nothing here follows one.
+What is in these folders belongs to the agent: symbolic links in them may point anywhere, so nothing here
+follows one.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Runs inside the sandbox, before the agent's command. Standard library only; it is copied into the sandbox.
 
-It opens listening sockets on the sandbox's own loopback and hands their descriptors out over the control socket, so
-that the lab can serve on them although the sandbox has no network. Then it gives up privileges, sets the limits and
-becomes the command.
+It opens listening sockets on the sandbox's own loopback and hands their descriptors out over the control
+socket, so that the lab can serve on them although the sandbox has no network. Then it gives up privileges,
+sets the limits and becomes the command.
 
-Control socket, both directions one JSON line: in ``{"ports", "uid", "gid", "limits", "argv"}``; out ``{"ready": n}`` with n
-descriptors attached, or ``{"error": text}``; then in one byte: go.
+Control socket, both directions one JSON line: in ``{"ports", "uid", "gid", "limits", "argv"}``; out
+``{"ready": n}`` with n descriptors attached, or ``{"error": text}``; then in one byte: go.
 """
 
 from __future__ import annotations

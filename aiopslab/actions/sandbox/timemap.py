@@ -2,10 +2,11 @@
 
 On a stepped clock the cluster's time and the machine's differ. Two kinds of machine time reach an output:
 
-* times that a program took from the machine's clock (Helm's release times, an HTTP ``Date``). The cluster's clock stands
-  still between its steps, so the map from machine time to cluster time is a staircase: ``note`` records each step.
-* cluster times that the API server moved by a shift so that kubectl computes right ages from the machine's clock. They
-  are moved back by that shift (``shifts``, in seconds).
+* times that a program took from the machine's clock (Helm's release times, an HTTP ``Date``). The cluster's
+  clock stands still between its steps, so the map from machine time to cluster time is a staircase: ``note``
+  records each step.
+* cluster times that the API server moved by a shift so that kubectl computes right ages from the machine's
+  clock. They are moved back by that shift (``shifts``, in seconds).
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from collections.abc import Generator
 
 from aiopslab.agents.triage import facts as reading
 from aiopslab.agents.triage.calls import SCRIPT
-from aiopslab.agents.triage.facts import Facts
+from aiopslab.agents.triage.facts import Facts, listing
 from aiopslab.agents.triage.rules import Finding, findings
 
 WINDOW_MIN = 2
@@ -77,26 +77,27 @@ class TriageAgent:
 
     def _look(self) -> Look:
         """Kubernetes first, then what users and services see."""
-        facts, ns = Facts(), self._namespace
-        yield _shell(f"kubectl get pods,deployments,services -n {ns} -o wide")
-        facts.workloads = reading.read_workloads((yield _shell(reading.WORKLOADS.format(ns=ns))))
-        facts.services = reading.read_services((yield _shell(reading.SERVICES.format(ns=ns))))
-        facts.pods = reading.read_pods((yield _shell(reading.PODS.format(ns=ns))))
-        yield _shell(
-            f"kubectl get events -n {ns} --field-selector type=Warning --sort-by=.lastTimestamp | tail -n 20"
-        )
-        facts.scaled_from = reading.read_scalings((yield _shell(reading.SCALINGS.format(ns=ns))))
-        yield f'get_metrics("{ns}", {WINDOW_MIN})'
-        exported = yield f'get_traces("{ns}", {WINDOW_MIN})'
-        path = re.search(r"exported to: (\S+)", exported)
+        facts, here = Facts(), f"-n {self._namespace}"
+        yield _shell(f"kubectl get pods,deployments,services {here} -o wide")
+        text = yield _shell(listing("deployments,statefulsets,daemonsets", reading.WORKLOADS, here))
+        facts.workloads = reading.read_workloads(text)
+        text = yield _shell(listing("services", reading.SERVICES, here))
+        facts.services = reading.read_services(text)
+        text = yield _shell(listing("pods", reading.PODS, here))
+        facts.pods = reading.read_pods(text)
+        yield _shell(f"kubectl get events {here} --field-selector type=Warning --sort-by=.lastTimestamp | tail -n 20")
+        text = yield _shell(listing("events", reading.SCALINGS, f"{here} --field-selector reason=ScalingReplicaSet"))
+        facts.scaled_from = reading.read_scalings(text)
+        yield f'get_metrics("{self._namespace}", {WINDOW_MIN})'
+        text = yield f'get_traces("{self._namespace}", {WINDOW_MIN})'
+        path = re.search(r"exported to: (\S+)", text)
         if path:
             names = " ".join(sorted({s.name for s in facts.services} | {w.name for w in facts.workloads}))
-            facts.edges, facts.loads = reading.read_edges(
-                (yield _shell(SCRIPT.format(path=path.group(1), services=names), timeout=60))
-            )
-        found = findings(facts, ns)
+            text = yield _shell(SCRIPT.format(path=path.group(1), services=names), timeout=60)
+            facts.edges, facts.loads = reading.read_edges(text)
+        found = findings(facts, self._namespace)
         if found:
-            yield f'get_logs("{ns}", "{found[0].component}")'
+            yield f'get_logs("{self._namespace}", "{found[0].component}")'
         return facts
 
     def _repair(self, found: list[Finding]) -> Script:

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-# Reads the CSV of get_traces. A call that arrives is a span whose parent belongs to another service; the time between is
-# what the caller's span lasts longer than the callee's. A caller's failed span without an arrival was not answered: its
-# target is the service whose name its operation contains.
+# Reads the CSV of get_traces. A call that arrives is a span whose parent belongs to another service; the time
+# between is what the caller's span lasts longer than the callee's. A caller's failed span without an arrival was
+# not answered: its target is the service whose name its operation contains.
 SCRIPT = """python3 - '{path}' <<'EOF'
 import csv, sys, collections
 spans = {{(r["trace_id"], r["span_id"]): r for r in csv.DictReader(open(sys.argv[1]))}}
-names = sorted({{r["service_name"] for r in spans.values()}} | set("{services}".split()), key=len, reverse=True)
+known = {{r["service_name"] for r in spans.values()}} | set("{services}".split())
+names = sorted(known, key=lambda name: (-len(name), name))
 edges = collections.defaultdict(lambda: [0, 0, 0, 0.0])
 loads = collections.defaultdict(lambda: [0, 0, 0.0])
 inner = collections.Counter()
 answered = set()
 for key, r in spans.items():
-    parent = spans.get((r["trace_id"], r["parent_span"]))
+    above = (r["trace_id"], r["parent_span"])
+    parent = spans.get(above)
     if parent is None:
         continue
-    inner[(r["trace_id"], r["parent_span"])] += float(r["duration"])
+    inner[above] += float(r["duration"])
     if parent["service_name"] != r["service_name"]:
         edge = edges[parent["service_name"], r["service_name"]]
         edge[0] += 1
         edge[1] += r["has_error"] == "True" or parent["has_error"] == "True"
         edge[3] += max(0.0, float(parent["duration"]) - float(r["duration"])) / 1000
-        answered.add((r["trace_id"], r["parent_span"]))
+        answered.add(above)
 parents = {{(r["trace_id"], r["parent_span"]) for r in spans.values()}}
 for key, r in spans.items():
     parent = spans.get((r["trace_id"], r["parent_span"]))
@@ -33,7 +35,8 @@ for key, r in spans.items():
         load[1] += r["has_error"] == "True"
         load[2] += max(0.0, float(r["duration"]) - inner[key]) / 1000
     if r["has_error"] == "True" and key not in answered and key not in parents:
-        target = next((n for n in names if n in r["operation_name"].lower() and n != r["service_name"]), None)
+        called = r["operation_name"].lower()
+        target = next((n for n in names if n in called and n != r["service_name"]), None)
         if target:
             edges[r["service_name"], target][0] += 1
             edges[r["service_name"], target][1] += 1

@@ -1,31 +1,34 @@
-"""What the triage agent has seen: Kubernetes objects and telemetry, read out of the texts that actions return."""
+"""What the triage agent has seen: Kubernetes objects and telemetry, read out of the texts that actions
+return.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+# What is asked about each object, field by field, as JSONPath.
 WORKLOADS = (
-    'kubectl get deployments,statefulsets,daemonsets -n {ns} -o jsonpath=\'{{range .items[*]}}{{.kind}}{{"|"}}{{.metadata.name}}'
-    '{{"|"}}{{.spec.replicas}}{{"|"}}{{.status.readyReplicas}}{{"|"}}{{.spec.selector.matchLabels}}{{"|"}}'
-    '{{.spec.template.spec.containers[*].ports[*].containerPort}}{{"|"}}'
-    '{{.spec.template.spec.containers[*].ports[*].name}}{{"\\n"}}{{end}}\''
+    "{.kind}",
+    "{.metadata.name}",
+    "{.spec.replicas}",
+    "{.status.readyReplicas}",
+    "{.spec.selector.matchLabels}",
+    "{.spec.template.spec.containers[*].ports[*].containerPort}",
+    "{.spec.template.spec.containers[*].ports[*].name}",
 )
-SERVICES = (
-    'kubectl get services -n {ns} -o jsonpath=\'{{range .items[*]}}{{.metadata.name}}{{"|"}}{{.spec.selector}}{{"|"}}'
-    '{{range .spec.ports[*]}}{{.port}}{{":"}}{{.targetPort}}{{" "}}{{end}}{{"\\n"}}{{end}}\''
-)
+SERVICES = ("{.metadata.name}", "{.spec.selector}", '{range .spec.ports[*]}{.port}{":"}{.targetPort}{" "}{end}')
 PODS = (
-    'kubectl get pods -n {ns} -o jsonpath=\'{{range .items[*]}}{{.metadata.name}}{{"|"}}{{.status.phase}}{{"|"}}'
-    '{{.metadata.labels}}{{"|"}}{{.status.containerStatuses[*].ready}}{{"|"}}'
-    '{{.status.containerStatuses[*].state.waiting.reason}}{{"|"}}'
-    '{{.status.containerStatuses[*].lastState.terminated.reason}}{{"\\n"}}{{end}}\''
+    "{.metadata.name}",
+    "{.status.phase}",
+    "{.metadata.labels}",
+    "{.status.containerStatuses[*].ready}",
+    "{.status.containerStatuses[*].state.waiting.reason}",
+    "{.status.containerStatuses[*].lastState.terminated.reason}",
 )
-SCALINGS = (
-    "kubectl get events -n {ns} --field-selector reason=ScalingReplicaSet -o jsonpath='{{range .items[*]}}"
-    '{{.involvedObject.name}}{{"|"}}{{.message}}{{"\\n"}}{{end}}\''
-)
+SCALINGS = ("{.involvedObject.name}", "{.message}")
 _SCALED_TO_ZERO = re.compile(r"Scaled down replica set \S+ (?:from (\d+) )?to 0")
 
 
@@ -64,7 +67,9 @@ class Pod:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """Calls between two services: how many, how many failed, and the mean milliseconds that they spent on the way."""
+    """Calls between two services: how many, how many failed, and the mean milliseconds that they spent on the
+    way.
+    """
 
     caller: str
     callee: str
@@ -101,6 +106,12 @@ class Facts:
             if labels and all(workload.labels.get(key) == value for key, value in labels.items()):
                 return workload
         return None
+
+
+def listing(resources: str, fields: Sequence[str], options: str) -> str:
+    """A kubectl command that prints one line per object, its fields separated by bars."""
+    line = '{"|"}'.join(fields)
+    return f"kubectl get {resources} {options} -o jsonpath='{{range .items[*]}}{line}{{\"\\n\"}}{{end}}'"
 
 
 def rows(text: str, columns: int) -> list[list[str]]:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from aiopslab.agents.triage.facts import Facts, Service, Workload
 
-# Between services of one cluster a call spends about a millisecond on the way, and a request a few in a service's code.
+# Between services of one cluster a call spends about a millisecond on the way, and a request a few in a
+# service's code.
 SLOW_WAY_MS = 20.0
 SLOW_CODE_MS = 400.0
 FAILING_SHARE = 0.05
@@ -67,7 +68,7 @@ def _wrong_ports(facts: Facts, namespace: str) -> Iterator[Finding]:
         if workload is None or not workload.ports:
             continue
         for index, (port, target) in enumerate(service.ports):
-            right = str(port) if not target else target
+            right = target or str(port)
             known = int(right) in workload.ports if right.isdigit() else right in workload.port_names
             if not known:
                 wanted = port if port in workload.ports else workload.ports[min(index, len(workload.ports) - 1)]

@@ -13,7 +13,6 @@ from aiopslab.sim.core import limitranges, quotas
 from aiopslab.sim.core.apierrors import forbidden
 from aiopslab.sim.core.kinds import Kind
 from aiopslab.sim.core.options import WriteOptions
-from aiopslab.sim.core.ports import Principal
 from aiopslab.sim.core.rbac import Rbac
 from aiopslab.sim.core.store import Key, Store
 
@@ -69,7 +68,6 @@ class Admission:
         """Raises when a validating plugin refuses."""
         for plugin in VALIDATING:
             plugin(self, attempt)
-
 
     # Mutating plugins -----------------------------------------------------------------------------------
 

@@ -45,12 +45,10 @@ def _cluster_ip(spec: Obj, was: Obj, others: list[Obj], name: tuple[str, str], i
     taken = {s["spec"].get("clusterIP") for s in others}
     if not asked:
         asked = _WELL_KNOWN.get(name, "")
-    if not asked or asked in taken and asked != "None":
+    if not asked or (asked in taken and asked != "None"):
         size = SERVICE_NETWORK.num_addresses - _DYNAMIC_FROM - 1
         base = int(SERVICE_NETWORK.network_address) + _DYNAMIC_FROM
-        asked = _probe(
-            lambda n: str(IPv4Address(base + ids.number(size, "service-ip", *name, n))), taken
-        )
+        asked = _probe(lambda n: str(IPv4Address(base + ids.number(size, "service-ip", *name, n))), taken)
     spec["clusterIP"] = asked
     spec["clusterIPs"] = [asked]
 
@@ -87,19 +85,24 @@ def _node_ports(spec: Obj, was: Obj, others: list[Obj], name: tuple[str, str], i
         wanted = port.get("nodePort") or before
         if wanted and wanted != before:
             _check_node_port(wanted, taken, name[1], index)
-        port["nodePort"] = wanted or _probe(
-            lambda n, p=port: NODE_PORTS[ids.number(len(NODE_PORTS), "node-port", *name, p.get("port"), n)], taken
-        )
+        port["nodePort"] = wanted or _free_node_port(ids, (*name, port.get("port")), taken)
         taken.add(port["nodePort"])
         ports.append(port)
     if ports:
         spec["ports"] = ports
 
 
+def _free_node_port(ids: Ids, slot: tuple[Any, ...], taken: set[Any]) -> int:
+    found: int = _probe(lambda n: NODE_PORTS[ids.number(len(NODE_PORTS), "node-port", *slot, n)], taken)
+    return found
+
+
 def _check_node_port(port: int, taken: set[Any], name: str, index: int) -> None:
     why = ""
     if port not in NODE_PORTS:
-        why = f"provided port is not in the valid range. The range of valid ports is {NODE_PORTS[0]}-{NODE_PORTS[-1]}"
+        why = (
+            f"provided port is not in the valid range. The range of valid ports is {NODE_PORTS[0]}-{NODE_PORTS[-1]}"
+        )
     elif port in taken:
         why = "provided port is already allocated"
     if why:

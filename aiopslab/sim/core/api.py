@@ -11,12 +11,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from aiopslab.sim.core import decoding, ssa, strategy
+from aiopslab.sim.core import decoding, defaults, ssa, strategy
+from aiopslab.sim.core import validate as validators
 from aiopslab.sim.core.admission import Admission, Attempt
 from aiopslab.sim.core.allocate import allocate_service
 from aiopslab.sim.core.apierrors import (
-    ApiError, Cause, already_exists, bad_request, conflict, forbidden, invalid, invalid_object, not_found,
+    ApiError,
+    Cause,
+    already_exists,
+    bad_request,
+    conflict,
+    forbidden,
+    invalid,
+    invalid_object,
+    not_found,
 )  # fmt: skip
+from aiopslab.sim.core.conversion import outward
 from aiopslab.sim.core.crd import CustomResources
 from aiopslab.sim.core.deletion import Deleter
 from aiopslab.sim.core.kernel import Kernel
@@ -28,19 +38,6 @@ from aiopslab.sim.core.recorder import EventSource, Recorder, expire_event
 from aiopslab.sim.core.selectors import FieldSelector, Selector
 from aiopslab.sim.core.store import Key
 from aiopslab.sim.core.tokens import Tokens
-
-# INTERIM
-try:
-    from aiopslab.sim.core import defaults
-except ImportError:
-    class defaults:
-        default=staticmethod(lambda o,k:o)
-try:
-    from aiopslab.sim.core import validate as validators
-    validators.validate
-except (ImportError,AttributeError):
-    class validators:
-        validate=staticmethod(lambda n,k,o=None:[])
 
 __all__ = ["Api", "ApiError", "DeleteOptions", "EventSource", "WriteOptions"]
 
@@ -103,7 +100,7 @@ class Api:
         """Create with defaults, admission and validation. The object's own namespace must agree."""
         return self._create(self.kind(resource), namespace, obj, opts, tracked=False)
 
-    def update(  # noqa: PLR0913  what a PUT carries
+    def update(
         self, resource: str, namespace: str, name: str, obj: Obj, opts: WriteOptions, subresource: str = ""
     ) -> Obj:
         """Replace. With ``resourceVersion`` set the write is conditional; ``subresource`` narrows it."""
@@ -235,6 +232,10 @@ class Api:
             self._generated[slot] = count
         return name
 
+    def _uid(self, key: Key) -> str:
+        """The uid of the next object of this name: depends on how many of that name there were."""
+        return self.kernel.ids.uid(*key, self._created.get(key, 0))
+
     def _identified(self, kind: Kind, namespace: str, name: str, obj: Obj) -> Obj:
         """A private copy of a PUT body whose name and namespace agree with the path."""
         new: Obj = clone(obj)
@@ -272,8 +273,13 @@ class Api:
         self._check_namespace(kind, namespace, name)
         attempt = Attempt(kind, new, None, "", opts, tracked)
         self.admission.check_escalation(attempt)
-        attempt.obj = self._default(kind, strategy.prepare_create(kind, new), None)
+        new = strategy.prepare_create(kind, new)
+        if name:
+            new["metadata"]["uid"] = self._uid(Key(kind.resource, namespace, name))
+        attempt.obj = self._default(kind, new, None)
         self._track(attempt)
+        if kind.resource == "batch/jobs":
+            attempt.obj = strategy.select_own_pods(attempt.obj)
         new = self.admission.mutate(attempt)
         if kind.resource == "pods":
             new["status"]["qosClass"] = strategy.qos_class(new["spec"])
@@ -317,7 +323,8 @@ class Api:
             if attempt.subresource:
                 raise not_found(kind, meta["name"])
             if meta.get("uid"):
-                why = f"uid mismatch: the provided object specified uid {meta['uid']}, and no existing object was found"
+                why = f"uid mismatch: the provided object specified uid {meta['uid']}, "
+                why += "and no existing object was found"
                 raise conflict(kind, meta["name"], why)
             merged = self._merge_applied(attempt, None, applied)
             return self._create(kind, meta.get("namespace", ""), merged, opts, tracked=True)
@@ -367,7 +374,12 @@ class Api:
 
     def _validate(self, attempt: Attempt) -> None:
         kind, new, old = attempt.kind, attempt.obj, attempt.old
-        errors: list[Any] = list(validators.validate(new, kind, old))
+        shown = attempt.opts.served
+        if shown is not None and shown.storage:
+            before = None if old is None else outward(old, shown)
+            errors: list[Any] = list(validators.validate(outward(new, shown), shown, before))
+        else:
+            errors = list(validators.validate(new, kind, old))
         if kind.crd is not None:
             errors += self.custom.validate(kind, new, old, attempt.subresource)
         if errors:
@@ -378,13 +390,12 @@ class Api:
         kind, obj, opts = attempt.kind, attempt.obj, attempt.opts
         meta = dict(obj["metadata"])
         key = Key(kind.resource, meta.get("namespace", ""), meta["name"])
-        count = self._created.get(key, 0)
-        meta["uid"] = self.kernel.ids.uid(*key, count)
+        meta["uid"] = self._uid(key)
         meta["creationTimestamp"] = self.kernel.timestamp()
         new = {**obj, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta}
         if opts.dry_run:
             return new
-        self._created[key] = count + 1
+        self._created[key] = self._created.get(key, 0) + 1
         stored = self.store.put(key, new)
         if key.resource == "events":
             expire_event(self.kernel, key)
@@ -430,12 +441,12 @@ def _comparable(meta: Obj) -> Obj:
 
 def _check_own_namespace(meta: Obj, namespace: str) -> None:
     if (meta.get("namespace") or namespace) != namespace:
-        raise bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request"
-        )
+        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
 
 
 def _version_required(kind: Kind, name: str) -> ApiError:
     """The server names the resource here, not the kind."""
-    cause = Cause("FieldValueInvalid", "Invalid value: 0: must be specified for an update", "metadata.resourceVersion")
+    cause = Cause(
+        "FieldValueInvalid", "Invalid value: 0: must be specified for an update", "metadata.resourceVersion"
+    )
     return invalid((kind.plural, kind.group), name, [cause])

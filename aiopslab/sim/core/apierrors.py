@@ -16,7 +16,7 @@ CODES = {
     "BadRequest": 400, "Unauthorized": 401, "Forbidden": 403, "NotFound": 404, "MethodNotAllowed": 405,
     "NotAcceptable": 406, "AlreadyExists": 409, "Conflict": 409, "Expired": 410,
     "RequestEntityTooLarge": 413, "UnsupportedMediaType": 415, "Invalid": 422, "TooManyRequests": 429,
-    "InternalError": 500, "ServiceUnavailable": 503,
+    "InternalError": 500, "ServiceUnavailable": 503, "Timeout": 504,
 }  # fmt: skip
 _REASON_OF_CAUSE = {
     "required": "FieldValueRequired", "invalid": "FieldValueInvalid", "not_supported": "FieldValueNotSupported",
@@ -97,9 +97,7 @@ def already_exists(kind: Kind, name: str) -> ApiError:
 
 def conflict(kind: Kind, name: str, why: str = "") -> ApiError:
     """Optimistic locking failed; ``why`` defaults to the text about a modified object."""
-    why = why or (
-        "the object has been modified; please apply your changes to the latest version and try again"
-    )
+    why = why or ("the object has been modified; please apply your changes to the latest version and try again")
     message = f'Operation cannot be fulfilled on {kind.qualified} "{name}": {why}'
     return status_error("Conflict", message, _details(kind, name))
 
@@ -141,9 +139,7 @@ def too_many_requests(message: str, causes: Sequence[Cause] = ()) -> ApiError:
 
 def internal(message: str) -> ApiError:
     """500: the server's own fault."""
-    return status_error(
-        "InternalError", f"Internal error occurred: {message}", {"causes": [{"message": message}]}
-    )
+    return status_error("InternalError", f"Internal error occurred: {message}", {"causes": [{"message": message}]})
 
 
 def unsupported_media(accepted: Iterable[str]) -> ApiError:

@@ -38,7 +38,7 @@ def check_body(
     return _known(kind, obj, custom)
 
 
-def check_patched(  # noqa: PLR0913  a patch in all its parts
+def check_patched(
     kind: Kind, new: Obj, body: Any, patch_type: str, opts: WriteOptions, custom: CustomResources
 ) -> Obj:
     """The result of a patch without unknown fields; raises 422 that quotes the patch. See ``check_body``."""

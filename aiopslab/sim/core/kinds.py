@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from aiopslab.sim.core.kindtable import BUILTIN
+from aiopslab.sim.core.kindtable import ALIASES, BUILTIN
 
 Obj = dict[str, Any]
 
@@ -215,14 +215,14 @@ def _parse(line: str) -> Kind:
     """A row of ``kindtable``: ``group/version plural Kind flags`` with ``key=value`` flags."""
     gv, plural, kind, *flags = line.split()
     group, _, version = gv.rpartition("/")
-    group = "" if group == "core" else group
+    group = "" if group == "core" else ALIASES.get(group, group)
     options = dict(flag.partition("=")[::2] for flag in flags)
-    split = {k: tuple(v.split(",")) for k, v in options.items() if v}
+    split = {k: tuple(ALIASES.get(v, v).split(",")) for k, v in options.items() if v}
     return Kind(
         group=group, version=version, kind=kind, plural=plural, singular=kind.lower(),
         short_names=split.get("short", ()),
         namespaced="cluster" not in options,
-        categories=split.get("categories", ()),
+        categories=split.get("cat", ()),
         verbs=split.get("verbs", VERBS),
         subresources=tuple(_subresource(s, group, version, kind) for s in split.get("sub", ())),
         storage=options.get("storage", ""),

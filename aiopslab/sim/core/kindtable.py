@@ -1,9 +1,16 @@
 """The built-in kinds as rows: ``group/version plural Kind`` and flags.
 
-Flags: ``cluster`` (not namespaced), ``virtual`` (nothing is stored), ``short=``, ``categories=``, ``verbs=``,
+Flags: ``cluster`` (not namespaced), ``virtual`` (nothing is stored), ``short=``, ``cat=``, ``verbs=``,
 ``sub=`` (subresources), ``storage=`` (shown from another resource's objects). A dotted group is as in URLs.
+``ALIASES`` gives what some words stand for.
 """
 
+ALIASES = {
+    "extensions": "apiextensions.k8s.io",
+    "admission": "admissionregistration.k8s.io",
+    "@ext": "api-extensions",
+    "@pod": "attach,binding,ephemeralcontainers,eviction,exec,log,portforward,proxy,resize,status",
+}
 BUILTIN = """
 core/v1 bindings Binding verbs=create virtual
 core/v1 componentstatuses ComponentStatus cluster short=cs verbs=get,list virtual
@@ -15,32 +22,32 @@ core/v1 namespaces Namespace cluster short=ns verbs=create,delete,get,list,patch
 core/v1 nodes Node cluster short=no sub=proxy,status
 core/v1 persistentvolumeclaims PersistentVolumeClaim short=pvc sub=status
 core/v1 persistentvolumes PersistentVolume cluster short=pv sub=status
-core/v1 pods Pod short=po categories=all sub=attach,binding,ephemeralcontainers,eviction,exec,log,portforward,proxy,resize,status
+core/v1 pods Pod short=po cat=all sub=@pod
 core/v1 podtemplates PodTemplate
-core/v1 replicationcontrollers ReplicationController short=rc categories=all sub=scale,status
+core/v1 replicationcontrollers ReplicationController short=rc cat=all sub=scale,status
 core/v1 resourcequotas ResourceQuota short=quota sub=status
 core/v1 secrets Secret
 core/v1 serviceaccounts ServiceAccount short=sa sub=token
-core/v1 services Service short=svc categories=all sub=proxy,status
-admissionregistration.k8s.io/v1 mutatingwebhookconfigurations MutatingWebhookConfiguration cluster categories=api-extensions
-admissionregistration.k8s.io/v1 validatingadmissionpolicies ValidatingAdmissionPolicy cluster categories=api-extensions sub=status
-admissionregistration.k8s.io/v1 validatingadmissionpolicybindings ValidatingAdmissionPolicyBinding cluster categories=api-extensions
-admissionregistration.k8s.io/v1 validatingwebhookconfigurations ValidatingWebhookConfiguration cluster categories=api-extensions
-apiextensions.k8s.io/v1 customresourcedefinitions CustomResourceDefinition cluster short=crd,crds categories=api-extensions sub=status
+core/v1 services Service short=svc cat=all sub=proxy,status
+admission/v1 mutatingwebhookconfigurations MutatingWebhookConfiguration cluster cat=@ext
+admission/v1 validatingadmissionpolicies ValidatingAdmissionPolicy cluster cat=@ext sub=status
+admission/v1 validatingadmissionpolicybindings ValidatingAdmissionPolicyBinding cluster cat=@ext
+admission/v1 validatingwebhookconfigurations ValidatingWebhookConfiguration cluster cat=@ext
+extensions/v1 customresourcedefinitions CustomResourceDefinition cluster short=crd,crds cat=@ext sub=status
 apps/v1 controllerrevisions ControllerRevision
-apps/v1 daemonsets DaemonSet short=ds categories=all sub=status
-apps/v1 deployments Deployment short=deploy categories=all sub=scale,status
-apps/v1 replicasets ReplicaSet short=rs categories=all sub=scale,status
-apps/v1 statefulsets StatefulSet short=sts categories=all sub=scale,status
+apps/v1 daemonsets DaemonSet short=ds cat=all sub=status
+apps/v1 deployments Deployment short=deploy cat=all sub=scale,status
+apps/v1 replicasets ReplicaSet short=rs cat=all sub=scale,status
+apps/v1 statefulsets StatefulSet short=sts cat=all sub=scale,status
 authentication.k8s.io/v1 selfsubjectreviews SelfSubjectReview cluster verbs=create virtual
 authentication.k8s.io/v1 tokenreviews TokenReview cluster verbs=create virtual
 authorization.k8s.io/v1 localsubjectaccessreviews LocalSubjectAccessReview verbs=create virtual
 authorization.k8s.io/v1 selfsubjectaccessreviews SelfSubjectAccessReview cluster verbs=create virtual
 authorization.k8s.io/v1 selfsubjectrulesreviews SelfSubjectRulesReview cluster verbs=create virtual
 authorization.k8s.io/v1 subjectaccessreviews SubjectAccessReview cluster verbs=create virtual
-autoscaling/v2 horizontalpodautoscalers HorizontalPodAutoscaler short=hpa categories=all sub=status
-batch/v1 cronjobs CronJob short=cj categories=all sub=status
-batch/v1 jobs Job categories=all sub=status
+autoscaling/v2 horizontalpodautoscalers HorizontalPodAutoscaler short=hpa cat=all sub=status
+batch/v1 cronjobs CronJob short=cj cat=all sub=status
+batch/v1 jobs Job cat=all sub=status
 coordination.k8s.io/v1 leases Lease
 discovery.k8s.io/v1 endpointslices EndpointSlice
 events.k8s.io/v1 events Event short=ev storage=events

@@ -95,9 +95,8 @@ def _bounds(what: str, limit: Obj, requests: Obj, limits: Obj) -> list[str]:
         if name in requests and name in limits and parse(requests[name]):
             found = parse(limits[name]) / parse(requests[name])
             if found > parse(ratio):
-                errors.append(
-                    f"{name} max limit to request ratio per {what} is {ratio}, but provided ratio is {float(found):f}"
-                )
+                text_ = f"{name} max limit to request ratio per {what} is {ratio}"
+                errors.append(f"{text_}, but provided ratio is {float(found):f}")
     return errors
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from aiopslab.sim.core.kinds import Kind
 from aiopslab.sim.core.ports import Principal
 
 
 @dataclass(slots=True)
 class WriteOptions:
     """How to write. ``user`` None is the cluster itself (controllers). ``warnings`` collects texts for the
-    ``Warning`` response header. ``field_validation`` is ``""`` (as Warn), Ignore, Warn or Strict."""
+    ``Warning`` response header. ``field_validation`` is ``""`` (as Warn), Ignore, Warn or Strict.
+    ``served`` is the kind that the client used where it is not the stored one (events of events.k8s.io)."""
 
     manager: str = "unknown"
     dry_run: bool = False
@@ -18,6 +20,7 @@ class WriteOptions:
     force: bool = False
     user: Principal | None = None
     warnings: list[str] = field(default_factory=list)
+    served: Kind | None = None
 
 
 @dataclass(slots=True)

@@ -35,7 +35,9 @@ def patched(kind: Kind, old: Obj, patch_type: str, body: Any) -> Obj:
 def applied_object(kind: Kind, body: Any, namespace: str, name: str) -> Obj:
     """A checked copy of a server-side apply body, with name and namespace filled in. Raises ApiError."""
     if not isinstance(body, dict):
-        raise bad_request("error decoding YAML: json: cannot unmarshal into Go value of type map[string]interface {}")
+        raise bad_request(
+            "error decoding YAML: json: cannot unmarshal into Go value of type map[string]interface {}"
+        )
     applied: Obj = clone(body)
     version, kind_name = applied.get("apiVersion", ""), applied.get("kind", "")
     group, _, short = version.rpartition("/")
@@ -43,7 +45,8 @@ def applied_object(kind: Kind, body: Any, namespace: str, name: str) -> Obj:
         raise bad_request(f"invalid object type: {group}/{short}, Kind={kind_name}")
     if (version, kind_name) != (kind.api_version, kind.kind):
         raise bad_request(
-            f"invalid object type: {group}/{short}, Kind={kind_name}, expected {kind.group}/{kind.version}, Kind={kind.kind}"
+            f"invalid object type: {group}/{short}, Kind={kind_name}, "
+            f"expected {kind.group}/{kind.version}, Kind={kind.kind}"
         )
     meta = applied["metadata"] = dict(applied.get("metadata") or {})
     if meta.get("managedFields"):

@@ -124,7 +124,9 @@ class ImageRegistry(Protocol):
 class World(Protocol):
     """What containers do. All times are virtual Unix seconds."""
 
-    images: ImageRegistry
+    @property
+    def images(self) -> ImageRegistry:
+        """What can be pulled."""
 
     def start(self, spec: ContainerSpec, now: float) -> StartResult:
         """A container starts; the world runs its program from now on."""

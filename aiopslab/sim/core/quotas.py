@@ -17,6 +17,7 @@ from aiopslab.sim.core.strategy import qos_class
 Obj = dict[str, Any]
 Amounts = dict[str, tuple[Fraction, bool]]  # name -> (value, written with a binary suffix)
 
+ZERO = (Fraction(0), False)
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 _COUNTED = {
     "pods", "services", "configmaps", "secrets", "replicationcontrollers", "resourcequotas",
@@ -39,12 +40,11 @@ def check(store: Store, kind: Kind, obj: Obj) -> None:
         if not asked:
             continue
         used = usage(store, quota)
-        over = sorted(k for k in asked if used.get(k, (Fraction(0), False))[0] + asked[k][0] > parse(hard[k]))
+        over = sorted(k for k in asked if used.get(k, ZERO)[0] + asked[k][0] > parse(hard[k]))
         if over:
-            zero = (Fraction(0), False)
             why = (
                 f"exceeded quota: {label}, requested: {_listed({k: asked[k] for k in over})}, "
-                f"used: {_listed({k: used.get(k, zero) for k in over})}, "
+                f"used: {_listed({k: used.get(k, ZERO) for k in over})}, "
                 f"limited: {','.join(f'{k}={canonical(hard[k])}' for k in over)}"
             )
             raise forbidden(kind, name, why)
@@ -149,7 +149,12 @@ def _term(term: Obj, pod: Obj, verdicts: dict[str, bool]) -> bool:
     if term.get("scopeName") != "PriorityClass":
         return verdicts.get(term.get("scopeName", ""), True)
     found, values = pod.get("priorityClassName", ""), term.get("values") or []
-    outcomes = {"In": found in values, "NotIn": found not in values, "Exists": bool(found), "DoesNotExist": not found}
+    outcomes = {
+        "In": found in values,
+        "NotIn": found not in values,
+        "Exists": bool(found),
+        "DoesNotExist": not found,
+    }
     return outcomes.get(term.get("operator", ""), False)
 
 

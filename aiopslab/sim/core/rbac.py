@@ -156,9 +156,7 @@ def forbidden_error(user: Principal, action: Action, kind: Kind | None) -> ApiEr
         message = f'forbidden: {who} cannot {action.verb} path "{action.path}"'
         return status_error("Forbidden", message, {})
     where = f'in the namespace "{action.namespace}"' if action.namespace else "at the cluster scope"
-    why = (
-        f'{who} cannot {action.verb} resource "{action.full_resource}" in API group "{action.group}" {where}'
-    )
+    why = f'{who} cannot {action.verb} resource "{action.full_resource}" in API group "{action.group}" {where}'
     shown = kind or Kind(action.group, "", "", action.resource, "")
     return forbidden(shown, action.name, why)
 
@@ -224,7 +222,9 @@ def _escalation(kind: Kind, name: str, user: Principal, missing: list[Obj]) -> A
 
 
 def _compact(rule: Obj) -> Obj:
-    return {k: rule[k] for k in ("apiGroups", "resources", "resourceNames", "nonResourceURLs", "verbs") if rule.get(k)}
+    return {
+        k: rule[k] for k in ("apiGroups", "resources", "resourceNames", "nonResourceURLs", "verbs") if rule.get(k)
+    }
 
 
 def _rule_text(rule: Obj) -> str:
@@ -235,5 +235,3 @@ def _rule_text(rule: Obj) -> str:
         quoted = ",".join(f'"{v}"' for v in values)
         parts.append(f"{labels[key]}:[{quoted}]")
     return "{" + ", ".join(parts) + "}"
-
-

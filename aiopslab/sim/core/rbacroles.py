@@ -25,7 +25,13 @@ _APPS = [
     "daemonsets", "deployments", "deployments/scale", "replicasets", "replicasets/scale", "statefulsets",
     "statefulsets/scale",
 ]  # fmt: skip
-_APPS_VIEW = ["controllerrevisions", "daemonsets/status", "deployments/status", "replicasets/status", "statefulsets/status"]
+_APPS_VIEW = [
+    "controllerrevisions",
+    "daemonsets/status",
+    "deployments/status",
+    "replicasets/status",
+    "statefulsets/status",
+]
 
 
 def bootstrap_objects() -> list[tuple[str, Obj]]:
@@ -73,7 +79,9 @@ def _view() -> list[Obj]:
 def _edit() -> list[Obj]:
     return [
         *_view(),
-        _rule([""], ["pods/attach", "pods/exec", "pods/portforward", "pods/proxy", "secrets", "services/proxy"], READ),
+        _rule(
+            [""], ["pods/attach", "pods/exec", "pods/portforward", "pods/proxy", "secrets", "services/proxy"], READ
+        ),
         _rule([""], ["serviceaccounts"], ["impersonate"]),
         _rule([""], ["pods", "pods/attach", "pods/exec", "pods/portforward", "pods/proxy"], WRITE),
         _rule([""], ["pods/eviction"], ["create"]),

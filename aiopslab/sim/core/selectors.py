@@ -137,7 +137,9 @@ class _Parser:
             self.take()
         key = self.take()
         if not key or key in ("=", "==", "!=", "(", ")", ",", "<", ">", "!"):
-            raise ValueError(f"unable to parse requirement: found '{key}', expected: !, identifier, or 'end of string'")
+            raise ValueError(
+                f"unable to parse requirement: found '{key}', expected: !, identifier, or 'end of string'"
+            )
         check_label_key(key)
         if negated:
             return Requirement(key, "!")
@@ -153,9 +155,8 @@ class _Parser:
             return Requirement(key, "notin", values)
         op = {"gt": ">", "lt": "<"}.get(op, op)
         if not re.fullmatch(r"-?\d+", values[0]):
-            raise ValueError(
-                f'values[0][{key}]: Invalid value: "{values[0]}": for \'Gt\', \'Lt\' operators, the value must be an integer'
-            )
+            why = "for 'Gt', 'Lt' operators, the value must be an integer"
+            raise ValueError(f'values[0][{key}]: Invalid value: "{values[0]}": {why}')
         return Requirement(key, op, values)
 
     def values(self, op: str) -> tuple[str, ...]:
@@ -199,8 +200,8 @@ def check_label_value(value: str, index: int) -> None:
         text = (
             "must be no more than 63 bytes"
             if len(value) > 63
-            else "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and "
-            "must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex "
+            else "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
+            "and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex "
             "used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
         )
         raise ValueError(f'unable to parse requirement: values[{index}][]: Invalid value: "{value}": {text}')
@@ -305,6 +306,4 @@ def _unsupported(path: str, kind: Kind) -> ApiError:
         return bad_request(f"field label not supported: {path}")
     if kind.resource in FIELDS:
         return bad_request(f'field label "{path}" not supported for {kind.kind}')
-    return bad_request(
-        f'"{path}" is not a known field selector: only "metadata.name", "metadata.namespace"'
-    )
+    return bad_request(f'"{path}" is not a known field selector: only "metadata.name", "metadata.namespace"')

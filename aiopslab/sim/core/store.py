@@ -8,7 +8,7 @@ monotonic counter, and is kept in a bounded history from which watches are serve
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -61,7 +61,7 @@ class Store:
         names = sorted(k for k in found if namespace is None or k[0] == namespace)
         return [found[k] for k in names]
 
-    def resources(self) -> list[str]:
+    def resources(self) -> Sequence[str]:
         """Resources that hold at least one object."""
         return sorted(r for r, found in self._objects.items() if found)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from aiopslab.sim.core.defaults import job_selector
 from aiopslab.sim.core.kinds import Kind
 from aiopslab.sim.core.quantity import parse
 
@@ -100,6 +101,16 @@ def prepare_create(kind: Kind, obj: Obj) -> Obj:
     return new
 
 
+def select_own_pods(job: Obj) -> Obj:
+    """A new Job that selects its pods by its own uid; without labels it shows those of its template."""
+    selecting = job_selector(job, job["metadata"]["uid"])
+    meta = selecting["metadata"]
+    if not meta.get("labels"):
+        labels = (selecting["spec"]["template"].get("metadata") or {}).get("labels") or {}
+        meta = {**meta, "labels": labels}
+    return {**selecting, "metadata": meta}
+
+
 def prepare_update(kind: Kind, new: Obj, old: Obj, subresource: str) -> Obj:
     """The object to store: the part that the path may change from ``new``, all else from ``old``."""
     if subresource == "status":
@@ -165,14 +176,16 @@ def _kept(old: Obj) -> Obj:
 
 
 def _status_metadata(kind: Kind, new: Obj, old: Obj) -> Obj:
-    """Status writes keep labels; annotations and finalizers of nodes and custom objects stay as they were."""
+    """Status writes leave the metadata alone, except labels and annotations of pods and nodes."""
     meta = dict(old)
     if "managedFields" in new:
         meta["managedFields"] = new["managedFields"]
-    if kind.resource in ("nodes", "pods") and "annotations" in new:
-        meta["annotations"] = new["annotations"]
-    if kind.resource == "nodes" and "labels" in new:
-        meta["labels"] = new["labels"]
+    if kind.resource in ("nodes", "pods"):
+        for field in ("labels", "annotations"):
+            if field in new:
+                meta[field] = new[field]
+            else:
+                meta.pop(field, None)
     return meta
 
 

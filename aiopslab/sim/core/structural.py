@@ -195,9 +195,7 @@ def _list(schema: Obj, value: list[Any], path: str) -> Iterator[SchemaError]:
             identity = item
         if identity is not None:
             if identity in seen:
-                yield SchemaError(
-                    f"{path}[{index}]", "FieldValueDuplicate", f"Duplicate value: {_json(identity)}"
-                )
+                yield SchemaError(f"{path}[{index}]", "FieldValueDuplicate", f"Duplicate value: {_json(identity)}")
             seen.append(identity)
 
 

@@ -136,7 +136,9 @@ def evict(api: Api, namespace: str, name: str, opts: DeleteOptions) -> None:
     if not finished and not pod["metadata"].get("deletionTimestamp"):
         budgets = _budgets(api, pod)
         if len(budgets) > 1:
-            raise too_many_requests("This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.")
+            raise too_many_requests(
+                "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+            )
         for budget in budgets:
             _use_budget(api, budget, name, opts.dry_run)
     api.delete("pods", namespace, name, opts)
@@ -155,7 +157,9 @@ def _budgets(api: Api, pod: Obj) -> list[Obj]:
 def _use_budget(api: Api, budget: Obj, pod: str, dry_run: bool) -> None:
     status, meta = budget.get("status") or {}, budget["metadata"]
     if status.get("observedGeneration", 0) < meta.get("generation", 0):
-        cause = Cause("DisruptionBudget", f"The disruption budget {meta['name']} is still being processed by the server.", "")
+        cause = Cause(
+            "DisruptionBudget", f"The disruption budget {meta['name']} is still being processed by the server.", ""
+        )
         raise _refused([cause])
     if status.get("disruptionsAllowed", 0) <= 0:
         text = (
@@ -185,12 +189,18 @@ def add_ephemeral(api: Api, pod: Obj, new: Obj, opts: WriteOptions) -> Obj:
     for old in before:
         if old["name"] not in by_name:
             message = "Forbidden: existing ephemeral containers may not be removed"
-            raise invalid(("Pod", ""), meta["name"], [Cause("FieldValueForbidden", message, "spec.ephemeralContainers")])
+            raise invalid(
+                ("Pod", ""), meta["name"], [Cause("FieldValueForbidden", message, "spec.ephemeralContainers")]
+            )
     taken = {c["name"] for c in pod["spec"]["containers"] + (pod["spec"].get("initContainers") or [])}
     for index, container in enumerate(after):
         if container.get("name") in taken:
             field = f"spec.ephemeralContainers[{index}].name"
-            raise invalid(("Pod", ""), meta["name"], [Cause("FieldValueDuplicate", f'Duplicate value: "{container["name"]}"', field)])
+            raise invalid(
+                ("Pod", ""),
+                meta["name"],
+                [Cause("FieldValueDuplicate", f'Duplicate value: "{container["name"]}"', field)],
+            )
     merged = {**pod, "spec": {**pod["spec"], "ephemeralContainers": after}}
     return api.update("pods", meta["namespace"], meta["name"], merged, opts, "ephemeralcontainers")
 
@@ -207,12 +217,16 @@ def request_token(api: Api, namespace: str, name: str, request: Obj) -> Obj:
     lifetime_s = spec.get("expirationSeconds") or DEFAULT_LIFETIME_S
     if not TOKEN_LIFETIME_LEAST_S <= lifetime_s <= TOKEN_LIFETIME_MOST_S:
         short = lifetime_s < TOKEN_LIFETIME_LEAST_S
-        why = "may not specify a duration less than 10 minutes" if short else "may not specify a duration larger than 2^32 seconds"
+        why = (
+            "may not specify a duration less than 10 minutes"
+            if short
+            else "may not specify a duration larger than 2^32 seconds"
+        )
         cause = Cause("FieldValueInvalid", f"Invalid value: {lifetime_s}: {why}", "spec.expirationSeconds")
         raise invalid(("TokenRequest", "authentication.k8s.io"), "", [cause])
     audiences = list(spec.get("audiences") or [ISSUER])
     token, expires = api.tokens.issue(account, lifetime_s, audiences)
-    answer = {
+    answer: Obj = {
         "kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1",
         "metadata": {"name": name, "namespace": namespace, "creationTimestamp": api.kernel.timestamp()},
         "spec": {**spec, "audiences": audiences, "expirationSeconds": lifetime_s},

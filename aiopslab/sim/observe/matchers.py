@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Literal
 
+from aiopslab.sim.observe.linear import LinearPattern
+
 Labels = tuple[tuple[str, str], ...]
 MatchOp = Literal["=", "!=", "=~", "!~"]
 NAME = "__name__"
@@ -35,9 +37,30 @@ def make_labels(pairs: Mapping[str, str] | Iterable[tuple[str, str]]) -> Labels:
     return tuple(sorted(pair for pair in items if pair[1]))
 
 
+class Regex:
+    """An RE2 pattern, matched against whole texts."""
+
+    def __init__(self, pattern: str, flags: int, *, explosive: bool) -> None:
+        self._python = re.compile(pattern, flags)
+        # Decides first where Python's matcher might not come back; what matches, it then finds quickly.
+        self._linear = LinearPattern(pattern, flags) if explosive else None
+
+    def matches(self, text: str) -> bool:
+        """Does the whole text match?"""
+        if self._linear is not None:
+            return self._linear.fullmatch(text)
+        return self._python.fullmatch(text) is not None
+
+    def find(self, text: str) -> re.Match[str] | None:
+        """The match of the whole text with its groups."""
+        if self._linear is not None and not self._linear.fullmatch(text):
+            return None
+        return self._python.fullmatch(text)
+
+
 @lru_cache(maxsize=512)
-def compile_regex(pattern: str, dot_all: bool) -> re.Pattern[str]:
-    """RE2 pattern to a Python one, to be used with ``fullmatch``. Raises BadRegex.
+def compile_regex(pattern: str, dot_all: bool) -> Regex:
+    """Read an RE2 pattern. Raises BadRegex.
 
     Character classes are ASCII as in RE2; look-around, back-references and possessive quantifiers, which RE2
     does not have, are refused.
@@ -49,9 +72,26 @@ def compile_regex(pattern: str, dot_all: bool) -> re.Pattern[str]:
         raise BadRegex(f"invalid or unsupported Perl syntax: `{refused.group()}`")
     text = re.sub(r"\[:(\^?)(\w+):\]", _posix_class, pattern).replace("\\z", "\\Z").replace("(?U)", "")
     try:
-        return re.compile(text, re.ASCII | (re.DOTALL if dot_all else re.NOFLAG))
+        flags = re.ASCII | (re.DOTALL if dot_all else re.NOFLAG)
+        return Regex(text, flags, explosive=_may_explode(bare))
     except (re.error, OverflowError, RecursionError) as error:
         raise BadRegex(_re2_message(pattern, str(error))) from None
+
+
+def _may_explode(bare: str) -> bool:
+    """Whether a repeated group repeats or branches inside, as in ``(a+)+`` and ``(a|b)*``."""
+    inner = [False]
+    for at, char in enumerate(bare):
+        if char == "(":
+            inner.append(False)
+        elif char == ")" and len(inner) > 1:
+            risky, repeated = inner.pop(), bare[at + 1 : at + 2] in ("*", "+", "{")
+            if risky and repeated:
+                return True
+            inner[-1] |= risky or repeated
+        elif char in "*+{|":
+            inner[-1] = True
+    return False
 
 
 def _posix_class(found: re.Match[str]) -> str:
@@ -90,7 +130,7 @@ class Matcher:
         self.name, self.op, self.value = name, op, value
         self._seen: dict[str, bool] = {}
         self._allowed: frozenset[str] | None = None
-        self._pattern: re.Pattern[str] | None = None
+        self._pattern: Regex | None = None
         if op in ("=~", "!~"):
             self._pattern = compile_regex(value, dot_all)
             options = value.split("|")
@@ -115,6 +155,6 @@ class Matcher:
                 hit = value in self._allowed
             else:
                 assert self._pattern is not None
-                hit = self._pattern.fullmatch(value) is not None
+                hit = self._pattern.matches(value)
             verdict = self._seen[value] = hit == (self.op in ("=", "=~"))
         return verdict

@@ -37,7 +37,9 @@ async def _close_streams(app: web.Application) -> None:
     app[SERVER].closing = True
 
 
-async def serve(app: web.Application, ssl_context: object, port: int, host: str = "127.0.0.1") -> tuple[web.AppRunner, int]:
+async def serve(
+    app: web.Application, ssl_context: object, port: int, host: str = "127.0.0.1"
+) -> tuple[web.AppRunner, int]:
     """Listen; port 0 picks a free one. Returns the runner (``cleanup()`` ends it) and the port."""
     runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=1.0)
     await runner.setup()

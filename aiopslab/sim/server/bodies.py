@@ -46,7 +46,9 @@ def read_object(raw: bytes, content_type: str, kind_name: str) -> Body:
         try:
             return Body(protobuf.decode(raw))
         except protobuf.ProtobufError as error:
-            raise bad_request(f"the object provided is unrecognized (must be of type {kind_name}): {error}") from None
+            raise bad_request(
+                f"the object provided is unrecognized (must be of type {kind_name}): {error}"
+            ) from None
     if media in (YAML, "text/yaml", "application/x-yaml"):
         return Body(_mapping(read_yaml(raw), raw, kind_name))
     if media != JSON:
@@ -79,11 +81,9 @@ def _mapping(value: Any, raw: bytes, kind_name: str) -> Obj:
     found = names.get(type(value), "null")
     why = (
         f"couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go value of type "
-        "struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }"
+        'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
     )
-    raise bad_request(
-        f"the object provided is unrecognized (must be of type {kind_name}): {why} ({summary(raw)})"
-    )
+    raise bad_request(f"the object provided is unrecognized (must be of type {kind_name}): {why} ({summary(raw)})")
 
 
 def read_patch(raw: bytes, content_type: str, kind: Kind) -> tuple[str, Any]:
@@ -127,7 +127,9 @@ def read_yaml(raw: bytes) -> Any:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}: " if mark else ""
-        raise bad_request(f"error converting YAML to JSON: yaml: {where}{getattr(error, 'problem', error)}") from None
+        raise bad_request(
+            f"error converting YAML to JSON: yaml: {where}{getattr(error, 'problem', error)}"
+        ) from None
 
 
 def _json_like(value: Any) -> Any:
@@ -197,7 +199,9 @@ def _go_error(text: str, error: json.JSONDecodeError) -> str:
         "Extra data": "after top-level value",
         "Illegal trailing comma": "looking for beginning of object key string",
     }
-    where = next((w for start, w in places.items() if error.msg.startswith(start)), "looking for beginning of value")
+    where = next(
+        (w for start, w in places.items() if error.msg.startswith(start)), "looking for beginning of value"
+    )
     return _bad(text[at], where)
 
 

@@ -68,16 +68,20 @@ class Call:
         return self.info.namespace if self.served.namespaced else ""
 
     def negotiate(self) -> None:
-        """Settle the form of the answer. Raises 406."""
-        self.shape = negotiate.negotiate(
-            self.request.headers.get("Accept", ""), truthy(self.query.get("pretty"))
-        )
+        """Settle the form of the answer. Raises 406 for resources; plain paths always have JSON."""
+        pretty = truthy(self.query.get("pretty"))
+        try:
+            self.shape = negotiate.negotiate(self.request.headers.get("Accept", ""), pretty)
+        except ApiError:
+            if self.info.is_resource:
+                raise
 
     def write_options(self, verb: str, patch_type: str = "") -> WriteOptions:
         """Options of this write; its warnings end up in the answer's headers."""
         agent = self.request.headers.get("User-Agent", "")
         options = params.write_options(self.query, self.user, agent, verb, patch_type=patch_type)
         options.warnings = self.warnings
+        options.served = self.kind
         return options
 
     async def read(self, kind_name: str) -> bodies.Body:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import time
 from pathlib import Path
 
@@ -45,10 +46,8 @@ def main() -> None:
     parser.add_argument("--kubeconfig", type=Path, required=True, help="file to write")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    try:
+    with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(run(options.bare, options.port, options.kubeconfig, options.seed))
-    except KeyboardInterrupt:
-        pass
 
 
 if __name__ == "__main__":

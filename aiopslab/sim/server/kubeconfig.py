@@ -19,9 +19,7 @@ def kubeconfig(url: str, ca_pem: str, token: str, user: str = "kubernetes-admin"
         {
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [
-                {"name": "aiopslab", "cluster": {"server": url, "certificate-authority-data": authority}}
-            ],
+            "clusters": [{"name": "aiopslab", "cluster": {"server": url, "certificate-authority-data": authority}}],
             "contexts": [{"name": f"{user}@aiopslab", "context": context}],
             "current-context": f"{user}@aiopslab",
             "users": [{"name": user, "user": {"token": token}}],

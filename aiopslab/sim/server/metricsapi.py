@@ -37,7 +37,9 @@ def pod_usage(world: World, pod: Obj, now: float) -> list[tuple[str, Usage]] | N
     for status in (pod.get("status") or {}).get("containerStatuses") or []:
         if "running" not in (status.get("state") or {}):
             continue
-        ref = ContainerRef(meta["namespace"], meta["name"], meta["uid"], status["name"], status.get("restartCount", 0))
+        ref = ContainerRef(
+            meta["namespace"], meta["name"], meta["uid"], status["name"], status.get("restartCount", 0)
+        )
         usage = world.usage(ref, now)
         if usage is None:
             return None
@@ -81,8 +83,8 @@ def _nodes(call: Call, single: bool) -> web.Response:
     items = []
     for node in nodes:
         cores, memory = totals.get(node["metadata"]["name"], [0.0, 0.0])
-        usage = _usage(cores + NODE_BASE_CORES, memory + NODE_BASE_BYTES)
-        items.append(_envelope(call, "NodeMetrics", node, {"usage": usage}))
+        used = _usage(cores + NODE_BASE_CORES, memory + NODE_BASE_BYTES)
+        items.append(_envelope(call, "NodeMetrics", node, {"usage": used}))
     return call.respond(items[0]) if single else _list(call, "NodeMetricsList", items)
 
 

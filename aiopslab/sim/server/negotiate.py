@@ -14,9 +14,7 @@ Obj = dict[str, Any]
 
 JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
 View = Literal["", "Table", "PartialObjectMetadata", "PartialObjectMetadataList"]
-_SERVED = (
-    f"{JSON}, {YAML}, {PROTOBUF}, {JSON};stream=watch, {PROTOBUF};stream=watch"
-)
+_SERVED = f"{JSON}, {YAML}, {PROTOBUF}, {JSON};stream=watch, {PROTOBUF};stream=watch"
 
 
 @dataclass(frozen=True, slots=True)

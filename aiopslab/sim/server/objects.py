@@ -82,9 +82,7 @@ async def patch(call: Call) -> web.Response:
     patch_type, body = bodies.read_patch(await call.request.read(), content_type, kind)
     options = call.write_options("patch", patch_type)
     existed = call.api.store.get(Key(kind.resource, call.namespace, info.name)) is not None
-    patched = call.api.patch(
-        kind.resource, call.namespace, info.name, patch_type, body, options, info.subresource
-    )
+    patched = call.api.patch(kind.resource, call.namespace, info.name, patch_type, body, options, info.subresource)
     return call.respond(_renderer(call).one(patched), 200 if existed else 201)
 
 
@@ -97,7 +95,12 @@ async def delete(call: Call) -> web.Response:
     obj, gone = call.api.delete(kind.resource, call.namespace, call.info.name, options)
     if not gone or kind.resource in _RETURNED:
         return call.respond(_renderer(call).one(obj))
-    details = {"name": obj["metadata"]["name"], "group": kind.group, "kind": kind.plural, "uid": obj["metadata"].get("uid")}
+    details = {
+        "name": obj["metadata"]["name"],
+        "group": kind.group,
+        "kind": kind.plural,
+        "uid": obj["metadata"].get("uid"),
+    }
     status = {
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
         "details": {k: v for k, v in details.items() if v},
@@ -146,11 +149,12 @@ def check_type(obj: Obj, kind: Kind) -> None:
             f'{name} in version "{short}" cannot be handled as a {kind.kind}: converting ({short}.{name}) to '
             f"({internal}): unknown conversion"
         )
-    raise bad_request(
-        f"the API version in the data ({version}) does not match the expected API version ({kind.api_version})"
-        if name == kind.kind
-        else f'{name} in version "{short}" cannot be handled as a {kind.kind}: no kind "{name}" is registered for version "{version}"'
-    )
+    if name == kind.kind:
+        raise bad_request(
+            f"the API version in the data ({version}) does not match the expected API version ({kind.api_version})"
+        )
+    why = f'no kind "{name}" is registered for version "{version}"'
+    raise bad_request(f'{name} in version "{short}" cannot be handled as a {kind.kind}: {why}')
 
 
 def _renderer(call: Call) -> Renderer:

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from aiopslab.sim.core.apierrors import ApiError, Cause, bad_request, expired, invalid
+from aiopslab.sim.core.apierrors import ApiError, Cause, bad_request, expired, invalid, status_error
 from aiopslab.sim.core.deletion import check_propagation
 from aiopslab.sim.core.kinds import Kind
 from aiopslab.sim.core.options import DeleteOptions, WriteOptions
@@ -46,7 +46,7 @@ def list_options(query: Mapping[str, str], kind: Kind, watch: bool) -> ListOptio
     """Parsed and checked. Raises 400 or 422."""
     options = ListOptions(
         labels=parse_labels(query.get("labelSelector", "")),
-        fields=_fields(query, kind),
+        fields=parse_fields(query.get("fieldSelector", ""), kind),
         limit=integer(query.get("limit", "")) or 0,
         version=query.get("resourceVersion", ""),
         match=query.get("resourceVersionMatch", ""),
@@ -63,19 +63,6 @@ def list_options(query: Mapping[str, str], kind: Kind, watch: bool) -> ListOptio
     return options
 
 
-def _fields(query: Mapping[str, str], kind: Kind) -> FieldSelector:
-    text = query.get("fieldSelector", "")
-    try:
-        return parse_fields(text, kind)
-    except ApiError as error:
-        if "field label" not in error.message:
-            raise
-        raise bad_request(
-            f'Unable to find "{kind.group}/{kind.version}, Resource={kind.plural}" that match label selector '
-            f'"{query.get("labelSelector", "")}", field selector "{text}": {error.message}'
-        ) from None
-
-
 def _check_list(options: ListOptions, query: Mapping[str, str]) -> None:
     causes = []
     if "sendInitialEvents" in query and not options.watch:
@@ -90,7 +77,9 @@ def _check_list(options: ListOptions, query: Mapping[str, str]) -> None:
     if causes:
         raise invalid(("ListOptions", "meta.k8s.io"), "", causes)
     if options.version and not options.version.isdigit():
-        message = f'Invalid value: "{options.version}": strconv.ParseUint: parsing "{options.version}": invalid syntax'
+        message = (
+            f'Invalid value: "{options.version}": strconv.ParseUint: parsing "{options.version}": invalid syntax'
+        )
         raise invalid(("", ""), "", [Cause("FieldValueInvalid", message, "resourceVersion")])
 
 
@@ -127,7 +116,11 @@ def write_continue(revision: int, last: Obj) -> str:
     """The token of a page that ended with ``last``."""
     meta = last["metadata"]
     start = f"{meta.get('namespace', '')}/{meta['name']}"
-    return base64.urlsafe_b64encode(orjson.dumps({"v": "meta.k8s.io/v1", "rv": revision, "start": start})).rstrip(b"=").decode()
+    return (
+        base64.urlsafe_b64encode(orjson.dumps({"v": "meta.k8s.io/v1", "rv": revision, "start": start}))
+        .rstrip(b"=")
+        .decode()
+    )
 
 
 def read_continue(token: str) -> tuple[str, str]:
@@ -135,7 +128,9 @@ def read_continue(token: str) -> tuple[str, str]:
     try:
         raw = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
     except (binascii.Error, ValueError):
-        raise bad_request("invalid continue token: continue key is not valid: illegal base64 data at input byte 0") from None
+        raise bad_request(
+            "invalid continue token: continue key is not valid: illegal base64 data at input byte 0"
+        ) from None
     try:
         value = orjson.loads(raw)
         namespace, name = value["start"].split("/", 1)
@@ -144,7 +139,9 @@ def read_continue(token: str) -> tuple[str, str]:
         why = json_error(text.encode())
         raise bad_request(f"invalid continue token: continue key is not valid: {why}") from None
     except (KeyError, TypeError, ValueError):
-        raise bad_request("invalid continue token: continue key is not valid: incorrect encoded start resourceVersion") from None
+        raise bad_request(
+            "invalid continue token: continue key is not valid: incorrect encoded start resourceVersion"
+        ) from None
     return namespace, name
 
 
@@ -160,21 +157,21 @@ def check_version(version: str, match: str, current: int) -> None:
 
 def _too_large(version: str, current: int) -> ApiError:
     message = f"Too large resource version: {version}, current: {current}"
-    body = {
-        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message, "reason": "Timeout",
-        "details": {"causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}], "retryAfterSeconds": 1},
-        "code": 504,
-    }  # fmt: skip
-    return ApiError(body)
+    cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+    return status_error("Timeout", message, {"causes": [cause], "retryAfterSeconds": 1})
 
 
-def write_options(query: Mapping[str, str], user: Principal, user_agent: str, verb: str, *, patch_type: str = "") -> WriteOptions:
+def write_options(
+    query: Mapping[str, str], user: Principal, user_agent: str, verb: str, *, patch_type: str = ""
+) -> WriteOptions:
     """Options of create, update and patch. Raises 422."""
     kind = {"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions"}[verb]
     causes: list[Cause] = []
     dry_run = query.get("dryRun")
     if dry_run is not None and dry_run != "All":
-        causes.append(Cause("FieldValueNotSupported", f'Unsupported value: ["{dry_run}"]: supported values: "All"', "dryRun"))
+        causes.append(
+            Cause("FieldValueNotSupported", f'Unsupported value: ["{dry_run}"]: supported values: "All"', "dryRun")
+        )
     validation = query.get("fieldValidation", "")
     if validation not in FIELD_VALIDATION:
         allowed = ", ".join(f'"{v}"' for v in FIELD_VALIDATION)
@@ -182,7 +179,13 @@ def write_options(query: Mapping[str, str], user: Principal, user_agent: str, ve
         causes.append(Cause("FieldValueNotSupported", message, "fieldValidation"))
     manager = query.get("fieldManager", "")
     if len(manager) > MANAGER_MAX:
-        causes.append(Cause("FieldValueInvalid", f'Invalid value: "{manager}": Too long: may not be more than {MANAGER_MAX} bytes', "fieldManager"))
+        causes.append(
+            Cause(
+                "FieldValueInvalid",
+                f'Invalid value: "{manager}": Too long: may not be more than {MANAGER_MAX} bytes',
+                "fieldManager",
+            )
+        )
     if patch_type == "apply" and not manager:
         causes.insert(0, Cause("FieldValueRequired", "Required value: is required for apply patch", "fieldManager"))
     if patch_type and patch_type != "apply" and "force" in query:

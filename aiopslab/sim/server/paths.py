@@ -16,6 +16,7 @@ from aiopslab.sim.server.call import Call, page_not_found, text
 
 Obj = dict[str, Any]
 
+OPENAPI_V2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 HEALTH = ("healthz", "readyz", "livez")
 DOCUMENTS_MAX = 200
 _DOCUMENTS: dict[tuple[str, int], Obj] = {}
@@ -33,6 +34,8 @@ async def answer(call: Call) -> web.StreamResponse:
         return _discovery(call, head, rest)
     if head == "openapi" and rest[:1] == ["v3"]:
         return _openapi(call, rest[1:])
+    if head == "openapi" and rest == ["v2"]:
+        return call.finish(_v2_document(), 200, OPENAPI_V2)
     if head in HEALTH:
         return text(f"{head} check passed\n" if "verbose" in call.query else "ok")
     if head == "version" and not rest:
@@ -40,6 +43,18 @@ async def answer(call: Call) -> web.StreamResponse:
     if head == "metrics" and not rest:
         return text(f"apiserver_storage_objects {sum(map(call.api.store.count, call.api.store.resources()))}\n")
     raise no_such_path()
+
+
+def _v2_document() -> bytes:
+    """An OpenAPI v2 document without paths, in protobuf: clients ask for it when v3 does not know a kind,
+    and then only look whether anything is there."""
+    info = _field(1, b"Kubernetes") + _field(2, discovery.SERVER_VERSION["gitVersion"].encode())
+    return _field(1, b"2.0") + _field(2, info) + _field(8, b"")
+
+
+def _field(number: int, value: bytes) -> bytes:
+    """A length-delimited protobuf field shorter than 128 bytes."""
+    return bytes([number << 3 | 2, len(value)]) + value
 
 
 def _visible(call: Call, group: str) -> bool:

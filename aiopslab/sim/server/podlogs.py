@@ -74,7 +74,9 @@ def _time(text: str) -> float | None:
     try:
         return parse_time(text)
     except ValueError:
-        raise bad_request(f'parsing time "{text}" as "2006-01-02T15:04:05Z07:00": cannot parse "{text}" as "2006"') from None
+        raise bad_request(
+            f'parsing time "{text}" as "2006-01-02T15:04:05Z07:00": cannot parse "{text}" as "2006"'
+        ) from None
 
 
 def container_name(pod: Obj, wanted: str) -> str:
@@ -159,7 +161,7 @@ def render(lines: list[LogLine], timestamps: bool) -> bytes:
 def nanos(at: float) -> str:
     """Unix seconds as ``2025-06-02T09:00:00.123456789Z``."""
     whole = int(at)
-    fraction = min(int(round((at - whole) * 1e9)), 999_999_999)
+    fraction = min(round((at - whole) * 1e9), 999_999_999)
     return datetime.fromtimestamp(whole, UTC).strftime("%Y-%m-%dT%H:%M:%S") + f".{fraction:09d}Z"
 
 

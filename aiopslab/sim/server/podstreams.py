@@ -86,7 +86,8 @@ async def port_forward(call: Call) -> web.StreamResponse:
 
 async def proxy(call: Call) -> web.StreamResponse:
     """Refused: the API server forwards no requests into the simulated network."""
-    message = f"error trying to reach service: {call.info.resource} {call.info.name!r} cannot be reached from the API server"
+    target = f"{call.info.resource} {call.info.name!r}"
+    message = f"error trying to reach service: {target} cannot be reached from the API server"
     raise status_error("ServiceUnavailable", message)
 
 

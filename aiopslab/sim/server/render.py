@@ -64,7 +64,7 @@ class Renderer:
             meta["annotations"] = {"k8s.io/initial-events-end": "true"}
         if self._shape.view == "Table":
             partial = {"kind": self._kind.kind, "apiVersion": self._kind.api_version, "metadata": meta}
-            row = {"cells": [], "object": partial if initial_end else None}
+            row: Obj = {"cells": [], "object": partial if initial_end else None}
             return {
                 "kind": "Table", "apiVersion": self._meta_version,
                 "metadata": {"resourceVersion": str(revision)}, "columnDefinitions": None, "rows": [row],

@@ -57,9 +57,7 @@ def parse(method: str, path: str, query: Mapping[str, str]) -> RequestInfo:
             name = _named(query.get("fieldSelector", ""))
     elif verb == "get" and truthy(query.get("watch")) and not subresource:
         verb = "watch"
-    return RequestInfo(
-        path, verb, True, group, version, namespace, resource, name, subresource, tuple(rest[3:])
-    )
+    return RequestInfo(path, verb, True, group, version, namespace, resource, name, subresource, tuple(rest[3:]))
 
 
 def _named(field_selector: str) -> str:

@@ -108,12 +108,14 @@ async def _read(call: Call) -> Obj:
 
 
 def _asked(call: Call, spec: Obj) -> Action:
-    asked, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    asked: Obj | None = spec.get("resourceAttributes")
+    path: Obj | None = spec.get("nonResourceAttributes")
     if (asked is None) == (path is None):
         why = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
         raise _invalid(call, "spec.resourceAttributes", f"null: {why}" if asked is None else why)
     if path is not None:
         return Action(path.get("verb", ""), path=path.get("path", ""))
+    asked = asked or {}
     resource = asked.get("resource", "")
     return Action(
         asked.get("verb", ""), asked.get("group", ""), resource, asked.get("subresource", ""),

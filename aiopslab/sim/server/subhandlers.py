@@ -8,10 +8,10 @@ from typing import Any
 from aiohttp import web
 
 from aiopslab.sim.core import subresources
-from aiopslab.sim.core.apierrors import bad_request, not_found
+from aiopslab.sim.core.apierrors import bad_request, no_such_path, not_found
 from aiopslab.sim.core.patching import patched
 from aiopslab.sim.server import bodies, objects, params
-from aiopslab.sim.server.call import Call, page_not_found
+from aiopslab.sim.server.call import Call
 
 Obj = dict[str, Any]
 
@@ -20,7 +20,7 @@ async def missing(call: Call) -> web.Response:
     """A subresource that the kind does not have."""
     if call.served.crd is not None:
         raise not_found(call.served, call.info.name)
-    return page_not_found()
+    raise no_such_path()
 
 
 async def scale(call: Call) -> web.Response:

@@ -7,9 +7,9 @@ once with its error, and the next dial waits for the back-off.
 
 from __future__ import annotations
 
+import ipaddress
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from aiopslab.sim.world import dialects
 from aiopslab.sim.world.dialects import CLIENTS, Client, Error, Errors, fill
@@ -39,7 +39,8 @@ class Connection:
     lane: int = 0
 
 
-class Attempt(NamedTuple):
+@dataclass(slots=True)
+class Attempt:
     """Outcome of a dial. ``condition`` is empty when it was accepted, else one of ``dialects``'."""
 
     condition: str
@@ -66,8 +67,16 @@ class Connections:
         self._seed = seed
         self._all: dict[tuple[int, str, int], Connection] = {}
 
-    def resolve(self, caller: Run, address: str, expected: Program, around: Surroundings, *,
-                lane: int = 0, library: str = "") -> Connection:
+    def resolve(
+        self,
+        caller: Run,
+        address: str,
+        expected: Program,
+        around: Surroundings,
+        *,
+        lane: int = 0,
+        library: str = "",
+    ) -> Connection:
         """The channel of ``caller`` to ``address`` (``host:port``), dialled when it is time to.
 
         ``lane`` numbers several connections to one address; ``library`` overrides the program's client.
@@ -96,7 +105,9 @@ class Connections:
 
     def next_retry(self, after: float) -> float:
         """The earliest time after ``after`` at which a channel without backend dials again."""
-        return min((c.retry_at for c in self._all.values() if c.backend < 0 and c.retry_at > after), default=math.inf)
+        return min(
+            (c.retry_at for c in self._all.values() if c.backend < 0 and c.retry_at > after), default=math.inf
+        )
 
     def counts(self) -> dict[int, int]:
         """Open channels by run, as a caller or as a callee."""
@@ -107,8 +118,9 @@ class Connections:
                 found[connection.backend] = found.get(connection.backend, 0) + 1
         return found
 
-    def _dial(self, connection: Connection, caller: Run, expected: Program, client: Client,
-              around: Surroundings) -> None:
+    def _dial(
+        self, connection: Connection, caller: Run, expected: Program, client: Client, around: Surroundings
+    ) -> None:
         if connection.retry_at > around.now:
             return
         connection.dials += 1
@@ -116,9 +128,14 @@ class Connections:
         if backend is not None:
             connection.backend, connection.error, connection.failures = backend.number, 0, 0
             return
-        text = client.texts[condition]
-        facts = {"host": connection.host, "ip": connection.ip or connection.host, "port": str(connection.port),
-                 "service": f"{expected.package}.{expected.name}", "method": expected.name}
+        text = client.texts.get(condition) or client.texts[dialects.SILENT]
+        facts = {
+            "host": connection.host,
+            "ip": connection.ip or connection.host,
+            "port": str(connection.port),
+            "service": f"{expected.package}.{expected.name}",
+            "method": expected.name,
+        }
         connection.error = self._errors.intern(Error(text.code, fill(text.message, facts)))
         connection.fail_ms = text.fail_after_s * 1e3
         connection.failures += 1
@@ -132,8 +149,9 @@ class Connections:
         connection = Connection(host=host, port=port)
         return self._attempt(connection, caller, around)
 
-    def _try(self, connection: Connection, caller: Run, expected: Program,
-             around: Surroundings) -> tuple[Run | None, str]:
+    def _try(
+        self, connection: Connection, caller: Run, expected: Program, around: Surroundings
+    ) -> tuple[Run | None, str]:
         found = self._attempt(connection, caller, around)
         connection.ip = found.ip
         if found.backend is None or found.backend.program is expected:
@@ -153,22 +171,26 @@ class Connections:
         if not endpoints:
             known = headless or (ip, connection.port) in view.by_cluster_ip or ip in view.pod_by_ip
             # A cluster address without a rule for this port is not rejected by kube-proxy: packets vanish.
-            return Attempt(dialects.REFUSED if known else dialects.DIAL_TIMEOUT, ip, None)
+            inside = ipaddress.ip_address(ip).is_private
+            return Attempt(
+                dialects.REFUSED if known else dialects.SILENT if inside else dialects.NO_ROUTE, ip, None
+            )
         key = text_key(self._seed, "endpoint", caller.ref, connection.lane, connection.host, connection.dials)
         chosen = endpoints[int(unit_int(key) * len(endpoints))]
         backend = view.listener(chosen, around.now)
         target = backend or next(iter(view.runs_by_ip.get(chosen.ip, ())), None)
         if target is None:
-            return Attempt(dialects.DIAL_TIMEOUT, ip, None)
+            return Attempt(dialects.SILENT, ip, None)
         path = around.effects.path(caller.pod_key, target.pod_key)
         if path.drop or path.loss >= LOST_LOSS or view.blocked(caller, target):
-            return Attempt(dialects.DIAL_TIMEOUT, ip, None)
+            return Attempt(dialects.SILENT, ip, None)
         if backend is None:
             return Attempt(dialects.REFUSED, ip, None)
         return Attempt("", ip, backend, path.delay_ms)
 
-    def _endpoints(self, view: View, connection: Connection, caller: Run, headless: bool,
-                   ip: str) -> tuple[Endpoint, ...]:
+    def _endpoints(
+        self, view: View, connection: Connection, caller: Run, headless: bool, ip: str
+    ) -> tuple[Endpoint, ...]:
         if not headless:
             return view.endpoints(ip, connection.port)
         name, namespace = split_name(connection.host, caller.ref.namespace)
@@ -182,4 +204,3 @@ def split_address(address: str) -> tuple[str, int]:
     if not host:
         return address, 80
     return host, int(port) if port.isdigit() else 0
-

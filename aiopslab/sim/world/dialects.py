@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 REFUSED = "refused"  # nobody listens, or a Service without endpoints
 UNKNOWN_NAME = "unknown-name"
-DIAL_TIMEOUT = "dial-timeout"  # packets of a new connection vanish
+SILENT = "silent"  # packets of a new connection vanish
+NO_ROUTE = "no-route"  # an address outside, which nothing leads to
 DEADLINE = "deadline"
 CANCELED = "canceled"
 CLOSED = "closed"  # the peer went away in the middle of a call
@@ -20,9 +21,22 @@ UNIMPLEMENTED = "unimplemented"
 WRONG_PROTOCOL = "wrong-protocol"
 
 GRPC_NUMBERS = {
-    "OK": 0, "Canceled": 1, "Unknown": 2, "InvalidArgument": 3, "DeadlineExceeded": 4, "NotFound": 5,
-    "AlreadyExists": 6, "PermissionDenied": 7, "ResourceExhausted": 8, "FailedPrecondition": 9, "Aborted": 10,
-    "OutOfRange": 11, "Unimplemented": 12, "Internal": 13, "Unavailable": 14, "DataLoss": 15,
+    "OK": 0,
+    "Canceled": 1,
+    "Unknown": 2,
+    "InvalidArgument": 3,
+    "DeadlineExceeded": 4,
+    "NotFound": 5,
+    "AlreadyExists": 6,
+    "PermissionDenied": 7,
+    "ResourceExhausted": 8,
+    "FailedPrecondition": 9,
+    "Aborted": 10,
+    "OutOfRange": 11,
+    "Unimplemented": 12,
+    "Internal": 13,
+    "Unavailable": 14,
+    "DataLoss": 15,
     "Unauthenticated": 16,
 }
 # What marks a server span as failed; other codes are the caller's fault.
@@ -103,9 +117,11 @@ def _show_js(error: Error) -> str:
 
 def _show_python(error: Error) -> str:
     number = GRPC_NUMBERS.get(error.code, 2)
-    return (f"<_InactiveRpcError of RPC that terminated with:\n\tstatus = StatusCode.{constant_name(error.code)}\n"
-            f'\tdetails = "{error.message}"\n\tdebug_error_string = "UNKNOWN:Error received from peer  '
-            f'{{grpc_message:"{error.message}", grpc_status:{number}}}"\n>')
+    return (
+        f"<_InactiveRpcError of RPC that terminated with:\n\tstatus = StatusCode.{constant_name(error.code)}\n"
+        f'\tdetails = "{error.message}"\n\tdebug_error_string = "UNKNOWN:Error received from peer  '
+        f'{{grpc_message:"{error.message}", grpc_status:{number}}}"\n>'
+    )
 
 
 def _show_message(error: Error) -> str:
@@ -114,18 +130,23 @@ def _show_message(error: Error) -> str:
 
 def constant_name(code: str) -> str:
     """``DeadlineExceeded`` to ``DEADLINE_EXCEEDED``; Canceled is spelled with two Ls there."""
-    if code == "Canceled":
-        return "CANCELLED"
+    if code in ("OK", "Canceled"):
+        return {"OK": "OK", "Canceled": "CANCELLED"}[code]
     return "".join(f"_{c}" if c.isupper() and i else c for i, c in enumerate(code)).upper()
 
 
 _GO_DIAL = 'connection error: desc = "transport: Error while dialing: dial tcp {ip}:{port}: '
 _UNKNOWN_METHOD = Text("Unimplemented", "unknown service {service}")
-_REDIS_END = "on {host}:{port}/Interactive, Initializing/NotStarted, last: NONE, origin: BeginConnectAsync, " \
-    "outstanding: 0, last-read: 0s ago, last-write: 0s ago, keep-alive: 60s, state: Connecting, mgr: 10 of 10 available"
-_REDIS_BACKLOG = "StackExchange.Redis.RedisConnectionException: The message timed out in the backlog attempting to " \
-    "send because no connection became available (5000ms) - Last Connection Exception: It was not possible to " \
+_REDIS_END = (
+    "on {host}:{port}/Interactive, Initializing/NotStarted, last: NONE, origin: BeginConnectAsync, "
+    "outstanding: 0, last-read: 0s ago, last-write: 0s ago, keep-alive: 60s, state: Connecting, "
+    "mgr: 10 of 10 available"
+)
+_REDIS_BACKLOG = (
+    "StackExchange.Redis.RedisConnectionException: The message timed out in the backlog attempting to "
+    "send because no connection became available (5000ms) - Last Connection Exception: It was not possible to "
     "connect to the redis server(s). {why} " + _REDIS_END
+)
 
 
 def _redis(why: str) -> Text:
@@ -133,87 +154,145 @@ def _redis(why: str) -> Text:
 
 
 CLIENTS: dict[str, Client] = {
-    "grpc-go": Client(_show_go, {
-        REFUSED: Text("Unavailable", _GO_DIAL + 'connect: connection refused"'),
-        UNKNOWN_NAME: Text("Unavailable", "name resolver error: produced zero addresses"),
-        DIAL_TIMEOUT: Text("Unavailable", _GO_DIAL + 'i/o timeout"', 20.0),
-        DEADLINE: Text("DeadlineExceeded", "context deadline exceeded"),
-        CANCELED: Text("Canceled", "context canceled"),
-        CLOSED: Text("Unavailable", "error reading from server: EOF"),
-        UNIMPLEMENTED: _UNKNOWN_METHOD,
-        WRONG_PROTOCOL: Text("Unavailable", 'connection error: desc = "error reading server preface: EOF"'),
-    }, GRPC_BACKOFF),
-    "grpc-js": Client(_show_js, {
-        REFUSED: Text("Unavailable", "No connection established. Last error: Error: connect ECONNREFUSED "
-                      "{ip}:{port}. Resolution note: "),
-        UNKNOWN_NAME: Text("Unavailable", "Name resolution failed for target dns:{host}:{port}"),
-        DIAL_TIMEOUT: Text("Unavailable", "No connection established. Last error: Error: connect ETIMEDOUT "
-                           "{ip}:{port}. Resolution note: ", 20.0),
-        DEADLINE: Text("DeadlineExceeded", "Deadline exceeded"),
-        CANCELED: Text("Canceled", "Cancelled on client"),
-        CLOSED: Text("Unavailable", "Connection dropped"),
-        UNIMPLEMENTED: Text("Unimplemented", "The server does not implement the method {method}"),
-        WRONG_PROTOCOL: Text("Unavailable", "Connection dropped"),
-    }, GRPC_BACKOFF),
-    "grpc-python": Client(_show_python, {
-        REFUSED: Text("Unavailable", "failed to connect to all addresses; last error: UNKNOWN: ipv4:{ip}:{port}: "
-                      "Failed to connect to remote host: connect: Connection refused (111)"),
-        UNKNOWN_NAME: Text("Unavailable", "DNS resolution failed for {host}:{port}: C-ares status is not "
-                           "ARES_SUCCESS qtype=A name={host} is_balancer=0: Domain name not found"),
-        DIAL_TIMEOUT: Text("Unavailable", "failed to connect to all addresses; last error: UNKNOWN: "
-                           "ipv4:{ip}:{port}: connection attempt timed out before receiving SETTINGS frame", 20.0),
-        DEADLINE: Text("DeadlineExceeded", "Deadline Exceeded"),
-        CANCELED: Text("Canceled", "Locally cancelled by application!"),
-        CLOSED: Text("Unavailable", "Socket closed"),
-        UNIMPLEMENTED: Text("Unimplemented", "Method not found!"),
-        WRONG_PROTOCOL: Text("Unavailable", "Socket closed"),
-    }, GRPC_BACKOFF),
-    "grpc-dotnet": Client(_show_message, {
-        REFUSED: Text("Unavailable", "Error starting gRPC call. HttpRequestException: Connection refused "
-                      "({host}:{port}) SocketException: Connection refused"),
-        UNKNOWN_NAME: Text("Unavailable", "Error getting DNS hosts for address 'dns:///{host}'."),
-        DIAL_TIMEOUT: Text("Unavailable", "Error connecting to subchannel.", 20.0),
-        DEADLINE: Text("DeadlineExceeded", ""),
-        CANCELED: Text("Canceled", "Call canceled by the client."),
-        CLOSED: Text("Unavailable", "Error starting gRPC call. HttpRequestException: An error occurred while "
-                     "sending the request."),
-        UNIMPLEMENTED: Text("Unimplemented", "Service is unimplemented."),
-        WRONG_PROTOCOL: Text("Unavailable", "Error connecting to subchannel."),
-    }, GRPC_BACKOFF),
-    "grpc-java": Client(_show_message, {
-        REFUSED: Text("Unavailable", "io exception"),
-        UNKNOWN_NAME: Text("Unavailable", "Unable to resolve host {host}"),
-        DIAL_TIMEOUT: Text("Unavailable", "io exception", 20.0),
-        DEADLINE: Text("DeadlineExceeded", "CallOptions deadline exceeded"),
-        CANCELED: Text("Canceled", "client cancelled"),
-        CLOSED: Text("Unavailable", "Network closed for unknown reason"),
-        UNIMPLEMENTED: Text("Unimplemented", "Method not found: {method}"),
-        WRONG_PROTOCOL: Text("Unavailable", "Network closed for unknown reason"),
-    }, GRPC_BACKOFF),
-    "stackexchange-redis": Client(_show_message, {
-        REFUSED: _redis("UnableToConnect"),
-        UNKNOWN_NAME: _redis("UnableToConnect"),
-        DIAL_TIMEOUT: _redis("ConnectTimeout"),
-        DEADLINE: Text("FailedPrecondition", "StackExchange.Redis.RedisTimeoutException: Timeout awaiting response "
-                       "(outbound=0KiB, inbound=0KiB, 5450ms elapsed, timeout is 5000ms), command=HGET, next: INFO, "
-                       "inst: 0, qu: 0, qs: 3, aw: False, rs: ReadAsync, ws: Idle, in: 0, last-in: 2, cur-in: 0, "
-                       "serverEndpoint: {host}:{port}, mc: 1/1/0, mgr: 10 of 10 available"),
-        CANCELED: Text("Canceled", "A task was canceled."),
-        CLOSED: Text("FailedPrecondition", "StackExchange.Redis.RedisConnectionException: SocketClosed "
-                     "(ReadEndOfStream, last-recv: 0) on {host}:{port}/Interactive, Idle/MarkProcessed"),
-        UNIMPLEMENTED: Text("FailedPrecondition", "StackExchange.Redis.RedisServerException: ERR unknown command"),
-        WRONG_PROTOCOL: _redis("ProtocolFailure"),
-    }, Backoff(5.0, 1.5, 60.0, 0.1), 5.0),
-    "http": Client(_show_message, {
-        REFUSED: Text("Unavailable", "ConnectionRefusedError(111, 'Connection refused')"),
-        UNKNOWN_NAME: Text("Unavailable", "gaierror(-2, 'Name or service not known')"),
-        DIAL_TIMEOUT: Text("Unavailable", "timeout('timed out')", 60.0),
-        DEADLINE: Text("DeadlineExceeded", "timeout('timed out')"),
-        CANCELED: Text("Canceled", "timeout('timed out')"),
-        CLOSED: Text("Unavailable", "RemoteDisconnected('Remote end closed connection without response')"),
-        UNIMPLEMENTED: Text("NotFound", "404"),
-        WRONG_PROTOCOL: Text("Unavailable", "BadStatusLine()"),
-    }, None, 60.0),
+    "grpc-go": Client(
+        _show_go,
+        {
+            REFUSED: Text("Unavailable", _GO_DIAL + 'connect: connection refused"'),
+            UNKNOWN_NAME: Text("Unavailable", "name resolver error: produced zero addresses"),
+            SILENT: Text("Unavailable", _GO_DIAL + 'i/o timeout"', 20.0),
+            DEADLINE: Text("DeadlineExceeded", "context deadline exceeded"),
+            CANCELED: Text("Canceled", "context canceled"),
+            CLOSED: Text("Unavailable", "error reading from server: EOF"),
+            UNIMPLEMENTED: _UNKNOWN_METHOD,
+            WRONG_PROTOCOL: Text("Unavailable", 'connection error: desc = "error reading server preface: EOF"'),
+        },
+        GRPC_BACKOFF,
+    ),
+    "grpc-js": Client(
+        _show_js,
+        {
+            REFUSED: Text(
+                "Unavailable",
+                "No connection established. Last error: Error: connect ECONNREFUSED {ip}:{port}. Resolution note: ",
+            ),
+            UNKNOWN_NAME: Text("Unavailable", "Name resolution failed for target dns:{host}:{port}"),
+            SILENT: Text(
+                "Unavailable",
+                "No connection established. Last error: Error: connect ETIMEDOUT {ip}:{port}. Resolution note: ",
+                20.0,
+            ),
+            DEADLINE: Text("DeadlineExceeded", "Deadline exceeded"),
+            CANCELED: Text("Canceled", "Cancelled on client"),
+            CLOSED: Text("Unavailable", "Connection dropped"),
+            UNIMPLEMENTED: Text("Unimplemented", "The server does not implement the method {method}"),
+            WRONG_PROTOCOL: Text("Unavailable", "Connection dropped"),
+        },
+        GRPC_BACKOFF,
+    ),
+    "grpc-python": Client(
+        _show_python,
+        {
+            REFUSED: Text(
+                "Unavailable",
+                "failed to connect to all addresses; last error: UNKNOWN: ipv4:{ip}:{port}: "
+                "Failed to connect to remote host: connect: Connection refused (111)",
+            ),
+            UNKNOWN_NAME: Text(
+                "Unavailable",
+                "DNS resolution failed for {host}:{port}: C-ares status is not "
+                "ARES_SUCCESS qtype=A name={host} is_balancer=0: Domain name not found",
+            ),
+            SILENT: Text(
+                "Unavailable",
+                "failed to connect to all addresses; last error: UNKNOWN: "
+                "ipv4:{ip}:{port}: connection attempt timed out before receiving SETTINGS frame",
+                20.0,
+            ),
+            DEADLINE: Text("DeadlineExceeded", "Deadline Exceeded"),
+            CANCELED: Text("Canceled", "Locally cancelled by application!"),
+            CLOSED: Text("Unavailable", "Socket closed"),
+            UNIMPLEMENTED: Text("Unimplemented", "Method not found!"),
+            WRONG_PROTOCOL: Text("Unavailable", "Socket closed"),
+        },
+        GRPC_BACKOFF,
+    ),
+    "grpc-dotnet": Client(
+        _show_message,
+        {
+            REFUSED: Text(
+                "Unavailable",
+                "Error starting gRPC call. HttpRequestException: Connection refused "
+                "({host}:{port}) SocketException: Connection refused",
+            ),
+            UNKNOWN_NAME: Text("Unavailable", "Error getting DNS hosts for address 'dns:///{host}'."),
+            SILENT: Text("Unavailable", "Error connecting to subchannel.", 20.0),
+            DEADLINE: Text("DeadlineExceeded", ""),
+            CANCELED: Text("Canceled", "Call canceled by the client."),
+            CLOSED: Text(
+                "Unavailable",
+                "Error starting gRPC call. HttpRequestException: An error occurred while sending the request.",
+            ),
+            UNIMPLEMENTED: Text("Unimplemented", "Service is unimplemented."),
+            WRONG_PROTOCOL: Text("Unavailable", "Error connecting to subchannel."),
+        },
+        GRPC_BACKOFF,
+    ),
+    "grpc-java": Client(
+        _show_message,
+        {
+            REFUSED: Text("Unavailable", "io exception"),
+            UNKNOWN_NAME: Text("Unavailable", "Unable to resolve host {host}"),
+            SILENT: Text("Unavailable", "io exception", 20.0),
+            DEADLINE: Text("DeadlineExceeded", "CallOptions deadline exceeded"),
+            CANCELED: Text("Canceled", "client cancelled"),
+            CLOSED: Text("Unavailable", "Network closed for unknown reason"),
+            UNIMPLEMENTED: Text("Unimplemented", "Method not found: {method}"),
+            WRONG_PROTOCOL: Text("Unavailable", "Network closed for unknown reason"),
+        },
+        GRPC_BACKOFF,
+    ),
+    "stackexchange-redis": Client(
+        _show_message,
+        {
+            REFUSED: _redis("UnableToConnect"),
+            UNKNOWN_NAME: _redis("UnableToConnect"),
+            SILENT: _redis("ConnectTimeout"),
+            DEADLINE: Text(
+                "FailedPrecondition",
+                "StackExchange.Redis.RedisTimeoutException: Timeout awaiting response "
+                "(outbound=0KiB, inbound=0KiB, 5450ms elapsed, timeout is 5000ms), command=HGET, next: INFO, "
+                "inst: 0, qu: 0, qs: 3, aw: False, rs: ReadAsync, ws: Idle, in: 0, last-in: 2, cur-in: 0, "
+                "serverEndpoint: {host}:{port}, mc: 1/1/0, mgr: 10 of 10 available",
+            ),
+            CANCELED: Text("Canceled", "A task was canceled."),
+            CLOSED: Text(
+                "FailedPrecondition",
+                "StackExchange.Redis.RedisConnectionException: SocketClosed "
+                "(ReadEndOfStream, last-recv: 0) on {host}:{port}/Interactive, Idle/MarkProcessed",
+            ),
+            UNIMPLEMENTED: Text(
+                "FailedPrecondition", "StackExchange.Redis.RedisServerException: ERR unknown command"
+            ),
+            WRONG_PROTOCOL: _redis("ProtocolFailure"),
+        },
+        Backoff(5.0, 1.5, 60.0, 0.1),
+        5.0,
+    ),
+    "http": Client(
+        _show_message,
+        {
+            REFUSED: Text("Unavailable", "ConnectionRefusedError(111, 'Connection refused')"),
+            UNKNOWN_NAME: Text("Unavailable", "gaierror(-2, 'Name or service not known')"),
+            SILENT: Text("Unavailable", "timeout('timed out')", 60.0),
+            DEADLINE: Text("DeadlineExceeded", "timeout('timed out')"),
+            CANCELED: Text("Canceled", "timeout('timed out')"),
+            CLOSED: Text("Unavailable", "RemoteDisconnected('Remote end closed connection without response')"),
+            UNIMPLEMENTED: Text("NotFound", "404"),
+            WRONG_PROTOCOL: Text("Unavailable", "BadStatusLine()"),
+        },
+        None,
+        60.0,
+    ),
 }
 
 

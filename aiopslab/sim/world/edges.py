@@ -57,8 +57,20 @@ class Edge:
 def blank(runs: int) -> Edge:
     """An edge on which nobody calls yet."""
     size = runs + 1
-    floats = [np.zeros(size, np.float32) for _ in range(5)]
-    return Edge(np.full(size, -1, np.int32), np.zeros(size, np.int32), floats[0], np.zeros(size, bool), *floats[1:])
+
+    def zeros() -> NDArray[np.float32]:
+        return np.zeros(size, np.float32)
+
+    return Edge(
+        np.full(size, -1, np.int32),
+        np.zeros(size, np.int32),
+        zeros(),
+        np.zeros(size, bool),
+        zeros(),
+        zeros(),
+        zeros(),
+        zeros(),
+    )
 
 
 class EdgeTable:
@@ -97,8 +109,9 @@ class EdgeTable:
         return edge
 
 
-def packet_delay(edge: Edge, callers: NDArray[np.int32], draws: NDArray[np.uint64],
-                 size_bytes: int) -> NDArray[np.float32]:
+def packet_delay(
+    edge: Edge, callers: NDArray[np.int32], draws: NDArray[np.uint64], size_bytes: int
+) -> NDArray[np.float32]:
     """(n,) extra milliseconds of a round trip; ``draws`` are the calls' hashes.
 
     Lost packets cost the retransmission timeout, doubled at each further loss of the same packet.

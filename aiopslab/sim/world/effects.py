@@ -87,8 +87,13 @@ def combine(rules: list[Netem]) -> Path:
     for rule in rules:
         passed *= 1.0 - rule.loss
     rates = [r.rate_bps for r in rules if r.rate_bps]
-    return Path(sum(r.delay_ms for r in rules), sum(r.jitter_ms for r in rules), 1.0 - passed,
-                min(rates, default=0.0), any(r.drop for r in rules))
+    return Path(
+        sum(r.delay_ms for r in rules),
+        sum(r.jitter_ms for r in rules),
+        1.0 - passed,
+        min(rates, default=0.0),
+        any(r.drop for r in rules),
+    )
 
 
 def read_effects(store: Store) -> Effects:
@@ -104,8 +109,11 @@ def read_effects(store: Store) -> Effects:
 def injected(chaos: Obj, selector: str = ".") -> list[str]:
     """Record ids of a chaos object that are injected."""
     records = ((chaos.get("status") or {}).get("experiment") or {}).get("containerRecords") or []
-    return [r["id"] for r in records
-            if r.get("selectorKey", ".") == selector and r.get("phase", "").startswith("Injected")]
+    return [
+        r["id"]
+        for r in records
+        if r.get("selectorKey", ".") == selector and r.get("phase", "").startswith("Injected")
+    ]
 
 
 def _network(effects: Effects, chaos: Obj) -> None:
@@ -128,8 +136,13 @@ def _netem(spec: Obj, peers: frozenset[PodKey] | None) -> Netem:
     corrupt = float((spec.get("corrupt") or {}).get("corrupt", 0)) / 100
     rate = (spec.get("bandwidth") or spec.get("rate") or {}).get("rate", "")
     return Netem(
-        seconds(delay.get("latency", "0ms")) * 1e3, seconds(delay.get("jitter", "0ms")) * 1e3,
-        1 - (1 - loss) * (1 - corrupt), bytes_per_second(rate), spec.get("action") == "partition", peers)
+        seconds(delay.get("latency", "0ms")) * 1e3,
+        seconds(delay.get("jitter", "0ms")) * 1e3,
+        1 - (1 - loss) * (1 - corrupt),
+        bytes_per_second(rate),
+        spec.get("action") == "partition",
+        peers,
+    )
 
 
 def _stress(effects: Effects, chaos: Obj) -> None:

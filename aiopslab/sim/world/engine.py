@@ -25,6 +25,7 @@ from aiopslab.sim.world.walk import Columns, GuardedWalk, Journey, exceeds_deadl
 WIRE_RPC = [(0.95, -0.45, 0.30), (0.05, 0.80, 0.60)]
 WIRE_PLAIN = [(0.97, -1.6, 0.25), (0.03, 0.0, 0.6)]  # a bare TCP protocol
 _U16 = np.float32(1 / 65536)
+QUEUE_MIN_MS = 0.1  # shorter waits are not worth drawing
 
 
 @dataclass(slots=True, eq=False)
@@ -49,8 +50,8 @@ class Strain:
         self.stretch = np.zeros(size, np.float32)
         self.queue = np.zeros(size, np.float32)
         self.backlog = np.zeros(size, np.float32)
-        self.slow = np.ones(size, np.float32)
         self.programs: set[str] = set()
+        self.queued: set[str] = set()
         for number, found in waiting.items():
             behind = backlog_ms.get(number, 0.0)
             program = runs[number].program
@@ -58,8 +59,9 @@ class Strain:
                 continue
             self.programs.add(program.name)
             self.hit[number], self.stretch[number] = found.hit, found.stretch_ms
-            self.queue[number], self.slow[number] = found.queue_ms, found.slow
-            self.backlog[number] = behind
+            self.queue[number], self.backlog[number] = found.queue_ms, behind
+            if found.queue_ms >= QUEUE_MIN_MS or behind > 0:
+                self.queued.add(program.name)
 
 
 class Engine:
@@ -95,9 +97,21 @@ class Engine:
         journey = Journey(route, run, wire, own, wanted, node_edges, root_error, fail)
         columns = self._walk(journey, batch)
         return Block(
-            route, batch.key, np.zeros(count), run, columns.begin, columns.took, columns.served_at, columns.served,
-            columns.made, columns.error, columns.returned, batch.variables,
-            np.full(count, batch.client, np.int32), batch.lanes)
+            route,
+            batch.key,
+            np.zeros(count),
+            run,
+            columns.begin,
+            columns.took,
+            columns.served_at,
+            columns.served,
+            columns.made,
+            columns.error,
+            columns.returned,
+            batch.variables,
+            np.full(count, batch.client, np.int32),
+            batch.lanes,
+        )
 
     def _walk(self, journey: Journey, batch: Batch) -> Columns:
         risky = batch.edge.broken or any(edge is not None and edge.broken for edge in journey.edges)
@@ -108,7 +122,9 @@ class Engine:
                 return columns
         return GuardedWalk(journey, self._errors).run(batch.timeout_ms)
 
-    def _durations(self, route: Route, draws: NDArray[np.uint64]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    def _durations(
+        self, route: Route, draws: NDArray[np.uint64]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         index = (draws >> np.uint64(52)).astype(np.int32)
         index += route.ops[:, None] * QUANTILES
         own = self._tables.take(index)
@@ -119,33 +135,50 @@ class Engine:
         index += (np.array(kinds, np.int32) * QUANTILES)[:, None]
         return own, self._tables.take(index)
 
-    def _packets(self, batch: Batch, edges: list[Edge | None], run: NDArray[np.int32], draws: NDArray[np.uint64],
-                 wire: NDArray[np.float32]) -> None:
+    def _packets(
+        self,
+        batch: Batch,
+        edges: list[Edge | None],
+        run: NDArray[np.int32],
+        draws: NDArray[np.uint64],
+        wire: NDArray[np.float32],
+    ) -> None:
         route = batch.route
         if batch.edge.slowed:
-            wire[0] += packet_delay(batch.edge, batch.lanes, draws[0], route.op.request_bytes + route.op.response_bytes)
+            wire[0] += packet_delay(
+                batch.edge, batch.lanes, draws[0], route.op.request_bytes + route.op.response_bytes
+            )
         for node in route.nodes[1:]:
             edge = edges[node.index]
             if edge is not None and edge.slowed:
                 size = node.op.request_bytes + node.op.response_bytes
                 wire[node.index] += packet_delay(edge, run[node.parent], draws[node.index], size)
 
-    def _waits(self, route: Route, run: NDArray[np.int32], draws: NDArray[np.uint64], strain: Strain,
-               times: tuple[NDArray[np.float32], NDArray[np.float32]]) -> None:
+    def _waits(
+        self,
+        route: Route,
+        run: NDArray[np.int32],
+        draws: NDArray[np.uint64],
+        strain: Strain,
+        times: tuple[NDArray[np.float32], NDArray[np.float32]],
+    ) -> None:
         own, wire = times
         for node in route.nodes:
             if node.program.name not in strain.programs:
                 continue
             i, where = node.index, run[node.index]
             chance = ((draws[i] >> np.uint64(24)) & np.uint64(0xFFFF)).astype(np.float32) * _U16
-            level = (((draws[i] >> np.uint64(8)) & np.uint64(0xFFFF)).astype(np.float32) + np.float32(0.5)) * _U16
-            hit = np.maximum(strain.hit[where], np.float32(1e-9))
-            stall = np.where(chance < hit, chance / hit * strain.stretch[where], 0).astype(np.float32)
-            inside = (draws[i] & np.uint64(1)).astype(bool) | (node.step is None)
-            own[i] *= strain.slow[where]
-            own[i] += np.where(inside, stall, 0)
-            before = np.where(inside, 0, stall) - strain.queue[where] * np.log(level) + strain.backlog[where]
-            wire[i] += before.astype(np.float32)
+            hit = strain.hit[where]
+            struck = np.flatnonzero(chance < hit)
+            if len(struck):
+                stall = chance[struck] / hit[struck] * strain.stretch[where[struck]]
+                inside = (draws[i, struck] & np.uint64(1)).astype(bool) | (node.step is None)
+                own[i, struck] += np.where(inside, stall, 0)
+                wire[i, struck] += np.where(inside, 0, stall)
+            if node.program.name in strain.queued:
+                level = ((draws[i] >> np.uint64(8)) & np.uint64(0xFFFF)).astype(np.float32)
+                level = (level + np.float32(0.5)) * _U16
+                wire[i] += strain.backlog[where] - strain.queue[where] * np.log(level)
 
     def _wanted(self, route: Route, variables: dict[str, NDArray[np.int64]], count: int) -> NDArray[np.bool_]:
         wanted = np.ones((len(route.nodes), count), bool)

@@ -9,7 +9,13 @@ import numpy as np
 from aiopslab.sim.core.store import Obj, Store
 from aiopslab.sim.world.connections import Connections
 from aiopslab.sim.world.counters import (
-    CPU_MODES, ContainerCounters, ContainerLabels, CounterSnapshot, NodeCounters, PodCounters, PodLabels,
+    CPU_MODES,
+    ContainerCounters,
+    ContainerLabels,
+    CounterSnapshot,
+    NodeCounters,
+    PodCounters,
+    PodLabels,
 )
 from aiopslab.sim.world.effects import Effects
 from aiopslab.sim.world.hashing import text_key, unit_int
@@ -84,8 +90,9 @@ class Exporter:
         runs = list(self._runs.alive())
         self._relabel(runs)
         containers = self._containers(runs, now, effects, connections)
-        return CounterSnapshot(now, containers, self._network(runs), self._nodes(runs, containers, now),
-                               self._spans.snapshot())
+        return CounterSnapshot(
+            now, containers, self._network(runs), self._nodes(runs, containers, now), self._spans.snapshot()
+        )
 
     def _relabel(self, runs: list[Run]) -> None:
         numbers = [r.number for r in runs]
@@ -93,8 +100,12 @@ class Exporter:
             return
         self._generation += 1
         self._known = numbers
-        self._labels = [ContainerLabels(r.ref.namespace, r.ref.pod, r.ref.pod_uid, r.ref.container, r.ref.attempt,
-                                        r.spec.image, r.spec.node) for r in runs]
+        self._labels = [
+            ContainerLabels(
+                r.ref.namespace, r.ref.pod, r.ref.pod_uid, r.ref.container, r.ref.attempt, r.spec.image, r.spec.node
+            )
+            for r in runs
+        ]
         rows: dict[str, int] = {}
         self._pods, self._pod_rows = [], []
         for run in runs:
@@ -103,9 +114,22 @@ class Exporter:
                 self._pods.append(PodLabels(run.ref.namespace, run.ref.pod, run.ref.pod_uid, run.spec.node))
             self._pod_rows.append(rows[run.ref.pod_uid])
 
-    def _containers(self, runs: list[Run], now: float, effects: Effects, connections: Connections) -> ContainerCounters:
+    def _containers(
+        self, runs: list[Run], now: float, effects: Effects, connections: Connections
+    ) -> ContainerCounters:
         floats = {n: np.zeros(len(runs)) for n in ("cpu", "limit", "throttled_s", "start")}
-        names = ("periods", "throttled", "rss", "cache", "peak", "memory_limit", "processes", "threads", "sockets", "ooms")
+        names = (
+            "periods",
+            "throttled",
+            "rss",
+            "cache",
+            "peak",
+            "memory_limit",
+            "processes",
+            "threads",
+            "sockets",
+            "ooms",
+        )
         ints = {n: np.zeros(len(runs), np.int64) for n in names}
         open_channels = connections.counts()
         for row, run in enumerate(runs):
@@ -126,12 +150,29 @@ class Exporter:
             ints["threads"][row] = (resources.threads if resources else 1) + extra + min(20, int(usage.inflight))
             ints["sockets"][row] = 1 + open_channels.get(run.number, 0)
             ints["ooms"][row] = usage.ooms
-        rss, cache = ints["rss"], ints["cache"]
+        held, cached = ints["rss"], ints["cache"]
         return ContainerCounters(
-            self._generation, self._labels, floats["cpu"], floats["cpu"] * SYSTEM_SHARE, floats["limit"], ints["periods"],
-            ints["throttled"], floats["throttled_s"], rss + cache // 3, rss, cache, rss + cache, ints["peak"],
-            ints["memory_limit"], ints["processes"], ints["threads"], ints["sockets"], ints["sockets"] + 8, ints["ooms"],
-            floats["start"])
+            self._generation,
+            self._labels,
+            floats["cpu"],
+            floats["cpu"] * SYSTEM_SHARE,
+            floats["limit"],
+            ints["periods"],
+            ints["throttled"],
+            floats["throttled_s"],
+            held + cached // 3,
+            held,
+            cached,
+            held + cached,
+            ints["peak"],
+            ints["memory_limit"],
+            ints["processes"],
+            ints["threads"],
+            ints["sockets"],
+            ints["sockets"] + 8,
+            ints["ooms"],
+            floats["start"],
+        )
 
     def _network(self, runs: list[Run]) -> PodCounters:
         totals = np.zeros((4, len(self._pods)))
@@ -152,7 +193,11 @@ class Exporter:
         age = now - self._began + UP_SINCE_S
         cores = np.array([int(quantity(_capacity(n, "cpu", "4"))) for n in nodes], np.int64)
         total = np.array([int(quantity(_capacity(n, "memory", "8Gi"))) for n in nodes], np.int64)
-        busy, memory, traffic = np.full(len(nodes), age * NODE_IDLE_CORES), np.full(len(nodes), NODE_BASE_BYTES), np.zeros((4, len(nodes)))
+        busy, memory, traffic = (
+            np.full(len(nodes), age * NODE_IDLE_CORES),
+            np.full(len(nodes), NODE_BASE_BYTES),
+            np.zeros((4, len(nodes))),
+        )
         for row, run in enumerate(runs):
             at = rows.get(run.spec.node)
             if at is not None:
@@ -169,8 +214,21 @@ class Exporter:
         cpu[:, CPU_MODES.index("idle")] = np.maximum(age * cores - busy, 0)
         whole = traffic.astype(np.int64) + np.array([[900], [4], [1200], [4]]) * np.int64(age)
         boot = np.full(len(nodes), self._began - UP_SINCE_S)
-        return NodeCounters(self._generation, names, cores, cpu, total, np.maximum(total - memory, 0), memory // 3,
-                            whole[0], whole[1], whole[2], whole[3], np.full(len(nodes), int(age * 0.02)), boot)
+        return NodeCounters(
+            self._generation,
+            names,
+            cores,
+            cpu,
+            total,
+            np.maximum(total - memory, 0),
+            memory // 3,
+            whole[0],
+            whole[1],
+            whole[2],
+            whole[3],
+            np.full(len(nodes), int(age * 0.02)),
+            boot,
+        )
 
 
 def _capacity(node: Obj, name: str, default: str) -> str:

@@ -23,11 +23,14 @@ class Registry:
         host = repository.partition("/")[0]
         full = canonical(repository)
         if host.endswith((".example", ".invalid", ".test")) or host.split(".")[0] == "invalid":
-            return (f'failed to pull and unpack image "{full}:{tag}": failed to resolve reference "{full}:{tag}": '
-                    f'failed to do request: Head "https://{host}/v2/{repository.partition("/")[2]}/manifests/{tag}": '
-                    f"dial tcp: lookup {host}: no such host")
+            return (
+                f'failed to pull and unpack image "{full}:{tag}": failed to resolve reference "{full}:{tag}": '
+                f'failed to do request: Head "https://{host}/v2/{repository.partition("/")[2]}/manifests/{tag}": '
+                f"dial tcp: lookup {host}: no such host"
+            )
         if self._programs.match(repository) is not None and not known_tag(tag):
-            return f'failed to pull and unpack image "{full}:{tag}": failed to resolve reference "{full}:{tag}": {full}:{tag}: not found'
+            name = f"{full}:{tag}"
+            return f'failed to pull and unpack image "{name}": failed to resolve reference "{name}": {name}: not found'
         return None
 
     def pull_seconds(self, image: str) -> float:

@@ -85,10 +85,10 @@ def _legacy(shape: SpanShape, facts: SpanFacts) -> dict[str, Any]:
     if shape.style == "otel-python":
         found["rpc.user_agent"] = "grpc-go/1.76.0"
     found["net.peer.ip" if shape.kind == "SERVER" else "net.peer.name"] = (
-        facts.peer_ip if shape.kind == "SERVER" else facts.peer_host)
+        facts.peer_ip if shape.kind == "SERVER" else facts.peer_host
+    )
     found["net.peer.port"] = facts.peer_port
     if facts.error and shape.style == "otel-js":
         found["grpc.error_name"] = constant_name(facts.error.code)
         found["grpc.error_message"] = facts.error.message
     return found
-

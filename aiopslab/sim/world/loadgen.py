@@ -6,6 +6,7 @@ its time does: a user thinks after each answer, so slow answers mean fewer reque
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -135,8 +136,14 @@ class UserLoad:
         good |= ~made
         return made
 
-    def _draw(self, users: NDArray[np.int64], turns: NDArray[np.int64], sets: dict[str, NDArray[np.int64]],
-              state: dict[str, NDArray[np.int64]], first: int) -> Round:
+    def _draw(
+        self,
+        users: NDArray[np.int64],
+        turns: NDArray[np.int64],
+        sets: dict[str, NDArray[np.int64]],
+        state: dict[str, NDArray[np.int64]],
+        first: int,
+    ) -> Round:
         keys = mix(self._keys[users] + turns.astype(np.uint64) * np.uint64(0x9E37))
         draw = unit(salted(keys, 1)) * self._cumulative[-1]
         tasks = np.minimum(np.searchsorted(self._cumulative, draw, side="right"), len(self.spec.tasks) - 1)
@@ -144,16 +151,29 @@ class UserLoad:
         low, high = self.spec.think_s
         think = low + (high - low) * unit(salted(keys, 2))
         drawn = {name: self._number(keys, name) for name in self.spec.draws}
-        return Round(users, tasks, keys, think, {n: s[users] for n, s in sets.items()},
-                     {n: s[users] for n, s in state.items()}, drawn, first)
+        return Round(
+            users,
+            tasks,
+            keys,
+            think,
+            {n: s[users] for n, s in sets.items()},
+            {n: s[users] for n, s in state.items()},
+            drawn,
+            first,
+        )
 
     def _number(self, keys: NDArray[np.uint64], name: str) -> NDArray[np.int64]:
         draw = self.spec.draws[name]
         size = self._programs.vocabulary_size(draw.of) if draw.of else draw.high - draw.low + 1
         return draw.low + (unit(salted(keys, text_key(name))) * size).astype(np.int64)
 
-    def _apply(self, round_: Round, sets: dict[str, NDArray[np.int64]], state: dict[str, NDArray[np.int64]],
-               good: NDArray[np.bool_] | None) -> None:
+    def _apply(
+        self,
+        round_: Round,
+        sets: dict[str, NDArray[np.int64]],
+        state: dict[str, NDArray[np.int64]],
+        good: NDArray[np.bool_] | None,
+    ) -> None:
         """Let the tasks of a round change their users' state; ``good`` (entries, positions) says which requests
         succeeded, None meaning all."""
         for number, task in enumerate(self.spec.tasks):
@@ -180,10 +200,17 @@ class UserLoad:
         batches = []
         for route, parts in by_route.items():
             names = parts[0].variables
-            batches.append(Batch(
-                routes.route(self.entry, route), np.concatenate([p.keys for p in parts]),
-                np.concatenate([p.lanes for p in parts]).astype(np.int32), edge, self.run.number, self.timeout_ms,
-                {n: np.concatenate([p.variables[n] for p in parts]) for n in names}))
+            batches.append(
+                Batch(
+                    routes.route(self.entry, route),
+                    np.concatenate([p.keys for p in parts]),
+                    np.concatenate([p.lanes for p in parts]).astype(np.int32),
+                    edge,
+                    self.run.number,
+                    self.timeout_ms,
+                    {n: np.concatenate([p.variables[n] for p in parts]) for n in names},
+                )
+            )
             plan.parts.append(parts)
         return batches
 
@@ -193,15 +220,15 @@ class UserLoad:
         if not picks:
             return []
 
-        def gather(get: object) -> NDArray[np.int64]:
-            return np.concatenate([get(r)[mine] for r, mine in picks])  # type: ignore[operator]
+        def gather(get: Callable[[Round], NDArray[np.int64]]) -> NDArray[np.int64]:
+            return np.concatenate([get(r)[mine] for r, mine in picks])
 
         entries = np.concatenate([r.first + mine for r, mine in picks])
         keys = np.concatenate([r.keys[mine] for r, mine in picks])
         lanes = gather(lambda r: r.users)
-        drawn = {name: gather(lambda r, name=name: r.drawn[name]) for name in self.spec.draws}
-        sets = {name: gather(lambda r, name=name: r.sets[name]) for name in self.spec.sets}
-        state = {name: gather(lambda r, name=name: r.state[name]) for name in self.spec.state}
+        drawn = {name: gather(itemgetter_of("drawn", name)) for name in self.spec.draws}
+        sets = {name: gather(itemgetter_of("sets", name)) for name in self.spec.sets}
+        state = {name: gather(itemgetter_of("state", name)) for name in self.spec.state}
         parts = []
         for position, request in enumerate(task.requests):
             variables = {**drawn, **sets, **state}
@@ -214,8 +241,9 @@ class UserLoad:
                 state = {**state, name: drawn[source]}
         return parts
 
-    def _schedule(self, plan: Plan, took: NDArray[np.float64], good: NDArray[np.bool_],
-                  until: float) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    def _schedule(
+        self, plan: Plan, took: NDArray[np.float64], good: NDArray[np.bool_], until: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Start and acceptance of every entry; moves the users on."""
         starts, kept = np.zeros(plan.entries), np.zeros(plan.entries, bool)
         waiting = np.zeros(self.lanes, bool)
@@ -242,8 +270,14 @@ class UserLoad:
         self.failures += int((~good & (took > 0))[kept].sum())
         return starts, kept
 
-    def _place(self, plan: Plan, blocks: list[Block], starts: NDArray[np.float64], kept: NDArray[np.bool_],
-               took: NDArray[np.float64]) -> list[Block]:
+    def _place(
+        self,
+        plan: Plan,
+        blocks: list[Block],
+        starts: NDArray[np.float64],
+        kept: NDArray[np.bool_],
+        took: NDArray[np.float64],
+    ) -> list[Block]:
         before = np.cumsum(took, axis=1) - took
         placed = []
         for block, parts in zip(blocks, plan.parts, strict=True):
@@ -259,17 +293,33 @@ class UserLoad:
         return max(len(t.requests) for t in self.spec.tasks)
 
 
+def itemgetter_of(part: str, name: str) -> Callable[[Round], NDArray[np.int64]]:
+    """The function that takes a variable out of a round."""
+    return lambda round_: getattr(round_, part)[name]
+
+
 def select(block: Block, columns: NDArray[np.int64]) -> Block:
     """A block with only some of its requests."""
-    def rows(array: NDArray | None) -> NDArray | None:  # type: ignore[type-arg]
+
+    def rows(array: NDArray | None) -> NDArray | None:
         return None if array is None else array[:, columns]
 
     return Block(
-        block.route, block.key[columns], block.start[columns], block.run[:, columns], block.begin[:, columns],
-        block.took[:, columns], block.served_at[:, columns], block.served[:, columns], rows(block.made),
-        rows(block.error), rows(block.returned), {n: v[columns] for n, v in block.variables.items()},
+        block.route,
+        block.key[columns],
+        block.start[columns],
+        block.run[:, columns],
+        block.begin[:, columns],
+        block.took[:, columns],
+        block.served_at[:, columns],
+        block.served[:, columns],
+        rows(block.made),
+        rows(block.error),
+        rows(block.returned),
+        {n: v[columns] for n, v in block.variables.items()},
         None if block.client is None else block.client[columns],
-        None if block.connection is None else block.connection[columns])
+        None if block.connection is None else block.connection[columns],
+    )
 
 
 def address_of(target: str) -> str:

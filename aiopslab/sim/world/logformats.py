@@ -32,28 +32,52 @@ def _logrus(entry: Entry) -> str:
 
 
 def _pino(entry: Entry) -> str:
-    return _dump({"severity": entry.level, "time": int(entry.at * 1000), "pid": 1, "hostname": entry.pod,
-                  "name": entry.logger, **entry.fields, "message": entry.message})
+    return _dump(
+        {
+            "severity": entry.level,
+            "time": int(entry.at * 1000),
+            "pid": 1,
+            "hostname": entry.pod,
+            "name": entry.logger,
+            **entry.fields,
+            "message": entry.message,
+        }
+    )
 
 
 def _python_json(entry: Entry) -> str:
-    data = {"timestamp": round(entry.at, 6), "severity": entry.level.upper(), "name": entry.logger,
-            "message": entry.message, **entry.fields}
+    data = {
+        "timestamp": round(entry.at, 6),
+        "severity": entry.level.upper(),
+        "name": entry.logger,
+        "message": entry.message,
+        **entry.fields,
+    }
     return json.dumps(data, ensure_ascii=False)
 
 
 def _log4j2(entry: Entry) -> str:
     thread = "main" if entry.fields.get("thread") == "main" else f"grpc-default-executor-{entry.serial % 4}"
-    return _dump({
-        "instant": {"epochSecond": int(entry.at), "nanoOfSecond": int(entry.at * 1e6 % 1e6) * 1000 + entry.serial % 1000},
-        "thread": thread, "level": {"warning": "WARN"}.get(entry.level, entry.level.upper()),
-        "loggerName": entry.logger, "message": entry.message, "endOfBatch": False,
-        "loggerFqcn": "org.apache.logging.log4j.spi.AbstractLogger",
-        "threadId": 1 if thread == "main" else 28 + entry.serial % 4, "threadPriority": 5,
-        "logging.googleapis.com/trace": "${ctx:traceId}", "logging.googleapis.com/spanId": "${ctx:spanId}",
-        "logging.googleapis.com/traceSampled": "${ctx:traceSampled}",
-        "time": f"{_utc(entry.at):%Y-%m-%dT%H:%M:%S}.{int(entry.at * 1e3 % 1e3):03d}Z",
-    })
+    return _dump(
+        {
+            "instant": {
+                "epochSecond": int(entry.at),
+                "nanoOfSecond": int(entry.at * 1e6 % 1e6) * 1000 + entry.serial % 1000,
+            },
+            "thread": thread,
+            "level": {"warning": "WARN"}.get(entry.level, entry.level.upper()),
+            "loggerName": entry.logger,
+            "message": entry.message,
+            "endOfBatch": False,
+            "loggerFqcn": "org.apache.logging.log4j.spi.AbstractLogger",
+            "threadId": 1 if thread == "main" else 28 + entry.serial % 4,
+            "threadPriority": 5,
+            "logging.googleapis.com/trace": "${ctx:traceId}",
+            "logging.googleapis.com/spanId": "${ctx:spanId}",
+            "logging.googleapis.com/traceSampled": "${ctx:traceSampled}",
+            "time": f"{_utc(entry.at):%Y-%m-%dT%H:%M:%S}.{int(entry.at * 1e3 % 1e3):03d}Z",
+        }
+    )
 
 
 def _redis(entry: Entry) -> str:
@@ -64,7 +88,8 @@ def _redis(entry: Entry) -> str:
 
 def _locust(entry: Entry) -> str:
     millis = int(entry.at * 1e3 % 1e3)
-    return f"[{_utc(entry.at):%Y-%m-%d %H:%M:%S},{millis:03d}] {entry.pod}/{entry.level.upper()}/{entry.logger}: {entry.message}"
+    stamp = f"[{_utc(entry.at):%Y-%m-%d %H:%M:%S},{millis:03d}]"
+    return f"{stamp} {entry.pod}/{entry.level.upper()}/{entry.logger}: {entry.message}"
 
 
 def _plain(entry: Entry) -> str:
@@ -76,6 +101,11 @@ def _utc(at: float) -> datetime:
 
 
 FORMATS: dict[str, Callable[[Entry], str]] = {
-    "logrus": _logrus, "pino": _pino, "python-json": _python_json, "log4j2": _log4j2, "redis": _redis,
-    "locust": _locust, "plain": _plain,
+    "logrus": _logrus,
+    "pino": _pino,
+    "python-json": _python_json,
+    "log4j2": _log4j2,
+    "redis": _redis,
+    "locust": _locust,
+    "plain": _plain,
 }

@@ -46,21 +46,20 @@ class Logs:
         if run.ended < np.inf:
             high = min(high, run.ended + 1.0)
         found = [(at, 0, text) for at, text in run.lines if low <= at <= high]
-        found += [(at, 1, text) for at, text in self._probes(run, low, high)]
+        found += [(at, 1, text) for at, text in (*self._probes(run, low, high), *periodic(run, low, high))]
         if query.tail is not None and query.tail <= 0:
             return []
         times, sources = self._requests(run, low, high, query.tail)
         found += [(at, 2, self._render(run, at, source)) for at, source in zip(times, sources, strict=True)]
         found.sort(key=lambda line: line[:2])
         lines = [LogLine(at, part) for at, _, text in found for part in text.split("\n")]
-        return lines if query.tail is None else lines[-query.tail:]
+        return lines if query.tail is None else lines[-query.tail :]
 
     def count(self, run: Run) -> int:
         """How many lines requests have written in a run so far."""
         return len(self._requests(run, -np.inf, np.inf, None)[0])
 
-    def _requests(self, run: Run, low: float, high: float,
-                  tail: int | None) -> tuple[list[float], list[Source]]:
+    def _requests(self, run: Run, low: float, high: float, tail: int | None) -> tuple[list[float], list[Source]]:
         if run.program is None:
             return [], []
         times: list[float] = []
@@ -79,8 +78,9 @@ class Logs:
             times, sources = [times[i] for i in last], [sources[i] for i in last]
         return times, sources
 
-    def _emissions(self, run: Run, block: Block) -> Iterator[tuple[NDArray[np.float64], NDArray[np.int64], int,
-                                                                   LogSpec, int]]:
+    def _emissions(
+        self, run: Run, block: Block
+    ) -> Iterator[tuple[NDArray[np.float64], NDArray[np.int64], int, LogSpec, int]]:
         for node in block.route.nodes:
             if node.program is not run.program or not (node.op.logs or any(s.warning for s in node.op.steps)):
                 continue
@@ -91,8 +91,9 @@ class Logs:
             if len(columns):
                 yield from self._operation(block, node, columns)
 
-    def _operation(self, block: Block, node: Node, columns: NDArray[np.int64]) -> Iterator[
-            tuple[NDArray[np.float64], NDArray[np.int64], int, LogSpec, int]]:
+    def _operation(
+        self, block: Block, node: Node, columns: NDArray[np.int64]
+    ) -> Iterator[tuple[NDArray[np.float64], NDArray[np.int64], int, LogSpec, int]]:
         i = node.index
         base = block.start[columns]
         begin = base + block.served_at[i, columns] * 1e-3
@@ -114,8 +115,9 @@ class Logs:
                     at = block.start[bad] + (block.begin[child, bad] + block.took[child, bad]) * 1e-3
                     yield at, bad, i, step.warning, child
 
-    def _after(self, block: Block, node: Node, columns: NDArray[np.int64], spec: LogSpec) -> Iterator[
-            tuple[NDArray[np.float64], NDArray[np.int64], int, LogSpec, int]]:
+    def _after(
+        self, block: Block, node: Node, columns: NDArray[np.int64], spec: LogSpec
+    ) -> Iterator[tuple[NDArray[np.float64], NDArray[np.int64], int, LogSpec, int]]:
         wanted = spec.at.partition(":")[2]
         for child in node.children:
             if block.route.nodes[child].op.name != wanted:
@@ -139,8 +141,9 @@ class Logs:
         if spec.raw:
             return message
         serial = mix_int(view.key + 31 * source.node + text_key(spec.message) % 997)
-        return FORMATS[program.log_format](Entry(at, spec.level, message, spec.logger or program.logger, run.ref.pod,
-                                                 fields, serial))
+        return FORMATS[program.log_format](
+            Entry(at, spec.level, message, spec.logger or program.logger, run.ref.pod, fields, serial)
+        )
 
     def _fill(self, view: RequestView, template: str, source: Source, error: str) -> str:
         if template.startswith("#"):
@@ -159,6 +162,19 @@ class Logs:
                     yield at + order * STEP_S, render_static(run, spec, at + order * STEP_S, {"probe": kind})
 
 
+def periodic(run: Run, low: float, high: float) -> Iterator[tuple[float, str]]:
+    """Lines that a program writes at regular times, counted from its start."""
+    if run.program is None or not run.program.periodic_logs or run.listening_at == np.inf:
+        return
+    period = run.program.period_s
+    first = max(1, int((low - run.listening_at) // period))
+    for number in range(first, int(max(0.0, high - run.listening_at) // period) + 1):
+        for order, spec in enumerate(run.program.periodic_logs):
+            at = run.listening_at + number * period + 0.05 * order
+            if low <= at <= high:
+                yield at, render_static(run, spec, at, {"serial": str(20 + number)})
+
+
 def error_text(view: RequestView, program: Program, source: Source) -> str:
     """The error a line is about, as the program's client library prints it; for the operation itself, plain."""
     if source.about == source.node:
@@ -173,8 +189,13 @@ def render_static(run: Run, spec: LogSpec, at: float, facts: dict[str, str]) -> 
     program = run.program
     assert program is not None
     key = text_key(run.ref, spec.message, int(at * 1000))
-    values = {"pod": run.ref.pod, "port": str(run.port), "uuid": uuid_of(key), **facts,
-              **{f"env.{name}": value for name, value in run.spec.env.items()}}
+    values = {
+        "pod": run.ref.pod,
+        "port": str(run.port),
+        "uuid": uuid_of(key),
+        **facts,
+        **{f"env.{name}": value for name, value in run.spec.env.items()},
+    }
 
     def fill(template: str) -> str:
         for name, value in values.items():
@@ -184,8 +205,9 @@ def render_static(run: Run, spec: LogSpec, at: float, facts: dict[str, str]) -> 
     if spec.raw:
         return fill(spec.message)
     fields = {name: _typed(fill(value)) for name, value in spec.fields.items()}
-    return FORMATS[program.log_format](Entry(at, spec.level, fill(spec.message), spec.logger or program.logger,
-                                             run.ref.pod, fields, key))
+    return FORMATS[program.log_format](
+        Entry(at, spec.level, fill(spec.message), spec.logger or program.logger, run.ref.pod, fields, key)
+    )
 
 
 def _typed(value: str) -> str | int:

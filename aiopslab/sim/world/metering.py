@@ -28,6 +28,19 @@ _TOP_MS = 15_001
 _LOOKUP = np.searchsorted(np.array(SPAN_BOUNDS_MS), np.arange(_TOP_MS + 1)).astype(np.int32)
 
 
+class _Spans:
+    """Series slots and durations (ms) of spans, block by block."""
+
+    def __init__(self) -> None:
+        self.keys: list[NDArray[np.int64]] = []
+        self.durations: list[NDArray[np.float32]] = []
+
+    def add(self, keys: NDArray[np.int64], durations: NDArray[np.float32]) -> None:
+        """Append the spans of one side of a block."""
+        self.keys.append(keys)
+        self.durations.append(durations)
+
+
 class SpanMetrics:
     """Histograms per series, over spans that have ended."""
 
@@ -43,33 +56,35 @@ class SpanMetrics:
         self._stride = 0
         self._open: list[tuple[float, Block, NDArray[np.int64]]] = []  # counted, but not ended yet
 
-    def add(self, block: Block, routes: RouteTable, until: float) -> None:
-        """Count the spans of a block; requests that end after ``until`` count when they have ended."""
+    def add(self, blocks: list[Block], routes: RouteTable, until: float) -> None:
+        """Count the spans of blocks, and those of earlier requests that have ended by ``until``."""
         self._prepare(routes)
-        ends = block.ends()
-        late = np.flatnonzero(ends > until)
-        if len(late) == block.count:
-            self._hold(ends, block, late)
-            return
-        self._count(block, None, 1)
-        if len(late):
-            self._count(block, late, -1)
-            self._hold(ends, block, late)
+        counted, taken_back = _Spans(), _Spans()
+        for block in blocks:
+            late = np.flatnonzero(block.ends() > until)
+            if len(late) < block.count:
+                self._collect(block, None, counted)
+                if len(late):
+                    self._collect(block, late, taken_back)
+            self._hold(block, late)
+        self._close(until, counted)
+        self._accumulate(counted, 1)
+        self._accumulate(taken_back, -1)
 
-    def close(self, until: float, routes: RouteTable) -> None:
-        """Count held requests that have ended by ``until``."""
-        if not self._open or min(end for end, _, _ in self._open) > until:
+    def _close(self, until: float, counted: _Spans) -> None:
+        """Collect held requests that have ended by ``until``."""
+        due = [entry for entry in self._open if entry[0] <= until]
+        if not due:
             return
-        self._prepare(routes)
-        held, self._open = self._open, []
-        for _, block, columns in held:
-            ends = block.ends()[columns]
-            self._count(block, columns[ends <= until], 1)
-            self._hold(block.ends(), block, columns[ends > until])
+        self._open = [entry for entry in self._open if entry[0] > until]
+        for _, block, columns in due:
+            over = block.ends()[columns] <= until
+            self._collect(block, columns[over], counted)
+            self._hold(block, columns[~over])
 
-    def _hold(self, ends: NDArray[np.float64], block: Block, columns: NDArray[np.int64]) -> None:
+    def _hold(self, block: Block, columns: NDArray[np.int64]) -> None:
         if len(columns):
-            self._open.append((float(ends[columns].min()), block, columns))
+            self._open.append((float(block.ends()[columns].min()), block, columns))
 
     def snapshot(self) -> SpanCounters:
         """All series with at least one ended span, in order of their first one."""
@@ -79,38 +94,43 @@ class SpanMetrics:
 
     def _prepare(self, routes: RouteTable) -> None:
         stride = len(self._runs) + 1
-        if self._shapes is not routes.shapes or stride != self._stride or len(self._series) < 2 * len(routes.shapes) * stride:
+        if (
+            self._shapes is not routes.shapes
+            or stride != self._stride
+            or len(self._series) < 2 * len(routes.shapes) * stride
+        ):
             self._shapes, self._stride = routes.shapes, stride
             self._series = np.full(2 * len(routes.shapes) * stride, -1, np.int64)
 
-    def _count(self, block: Block, columns: NDArray[np.int64] | None, sign: int) -> None:
-        route = block.route
-        if len(route.server_rows):
-            self._rows(block, (route.server_rows, route.server_shapes), columns, (True, sign))
-        if len(route.client_rows):
-            self._rows(block, (route.client_rows, route.client_shapes), columns, (False, sign))
+    def _collect(self, block: Block, columns: NDArray[np.int64] | None, into: _Spans) -> None:
+        for server in (True, False):
+            route = block.route
+            rows = route.server_rows if server else route.client_rows
+            if len(rows):
+                into.add(*self._rows(block, rows, columns, server))
 
-    def _rows(self, block: Block, spans: tuple[NDArray[np.int64], NDArray[np.int64]],
-              columns: NDArray[np.int64] | None, mode: tuple[bool, int]) -> None:
-        rows, shapes = spans
-        server, sign = mode
-        pick = rows if columns is None else np.ix_(rows, columns)
-        parents = rows if server else np.array(block.route.parents)[rows]
-        runs = block.run[parents if columns is None else np.ix_(parents, columns)]
+    def _rows(
+        self, block: Block, rows: NDArray[np.int64], columns: NDArray[np.int64] | None, server: bool
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """(series slots, durations) of one side's spans."""
+        route = block.route
+        shapes = route.server_shapes if server else route.client_shapes
+        callers = rows if server else np.array(route.parents)[rows]
+        pick, where = (rows, callers) if columns is None else (np.ix_(rows, columns), np.ix_(callers, columns))
+        runs = block.run[where]
         durations = (block.served if server else block.took)[pick]
         key = shapes[:, None] * (2 * self._stride) + runs
-        happened = runs >= 0
-        if block.made is not None:
-            happened &= block.made[pick]
         outcome = block.returned if server else block.error
         if outcome is not None:
             key += self._failed(block, outcome[pick], rows, server) * self._stride
-        if block.made is not None or not happened.all():
+        if block.made is not None:
+            happened = block.made[pick] & (runs >= 0)
             key, durations = key[happened], durations[happened]
-        self._accumulate(key.ravel(), durations.ravel(), sign)
+        return key.ravel(), durations.ravel()
 
-    def _failed(self, block: Block, outcome: NDArray[np.int32], rows: NDArray[np.int64],
-                server: bool) -> NDArray[np.int64]:
+    def _failed(
+        self, block: Block, outcome: NDArray[np.int32], rows: NDArray[np.int64], server: bool
+    ) -> NDArray[np.int64]:
         """1 where the span's status is Error, by the rules of the instrumentation."""
         if not server:
             return (outcome != 0).astype(np.int64)
@@ -120,14 +140,18 @@ class SpanMetrics:
         failed[http] = outcome[http] != 0
         return failed
 
-    def _accumulate(self, key: NDArray[np.int64], durations: NDArray[np.float32], sign: int) -> None:
-        if not len(key):
+    def _accumulate(self, spans: _Spans, sign: int) -> None:
+        if not spans.keys:
             return
         size = len(self._series)
-        # Whole microseconds keep the sums exact, so that taking back and adding again leaves nothing behind.
-        sums = np.bincount(key, weights=np.rint(durations * np.float32(1e3)), minlength=size)
+        key, durations = np.concatenate(spans.keys), np.concatenate(spans.durations)
         bucket = _LOOKUP[np.minimum(np.ceil(durations), _TOP_MS).astype(np.int32)]
-        counts = np.bincount(key * _BUCKETS + bucket, minlength=size * _BUCKETS).reshape(size, _BUCKETS)
+        # Whole microseconds keep the sums exact, so that taking back and adding again leaves nothing behind.
+        durations *= np.float32(1e3)
+        sums = np.bincount(key, weights=np.rint(durations, out=durations), minlength=size)
+        key *= _BUCKETS
+        key += bucket
+        counts = np.bincount(key, minlength=size * _BUCKETS).reshape(size, _BUCKETS)
         slots = np.flatnonzero(counts.any(axis=1))
         series = self._series[slots]
         for place in np.flatnonzero(series < 0):
@@ -141,8 +165,14 @@ class SpanMetrics:
         span, run = self._shapes[shape], self._runs[number]
         service = run.spec.env.get("OTEL_SERVICE_NAME") or span.service
         labels = SpanSeries(
-            service, span.name, f"SPAN_KIND_{span.kind}", f"STATUS_CODE_{'ERROR' if failed else 'UNSET'}",
-            run.ref.namespace, run.ref.pod, run.spec.node)
+            service,
+            span.name,
+            f"SPAN_KIND_{span.kind}",
+            f"STATUS_CODE_{'ERROR' if failed else 'UNSET'}",
+            run.ref.namespace,
+            run.ref.pod,
+            run.spec.node,
+        )
         found = self._ids.get(labels)
         if found is None:
             found = self._ids[labels] = len(self._labels)
@@ -232,8 +262,13 @@ class Meter:
         self._network(table, out, asked, answered)
         return table.sum(axis=1).astype(float), table @ costs, served * 1e-3
 
-    def _network(self, table: NDArray[np.int64], out: NDArray[np.int64], asked: NDArray[np.float64],
-                 answered: NDArray[np.float64]) -> None:
+    def _network(
+        self,
+        table: NDArray[np.int64],
+        out: NDArray[np.int64],
+        asked: NDArray[np.float64],
+        answered: NDArray[np.float64],
+    ) -> None:
         received = table @ asked + out @ answered
         sent = table @ answered + out @ asked
         packets_in = table @ np.ceil(asked / MTU_BYTES) + out @ np.ceil(answered / MTU_BYTES)
@@ -302,9 +337,18 @@ class Meter:
             if stress:
                 self._stress[run.number] = stress
             limit = run.spec.cpu_limit_cores
-            per_call = usage.demand / usage.calls_per_s if usage.calls_per_s > 1e-3 else 1e-3
-            load = Load(usage.demand, usage.calls_per_s, per_call, usage.service_s, stress,
-                        math.nan if limit is None else limit, run.program.workers, run.program.cores)
+            asked = max(usage.demand - run.program.resources.idle_cpu_m * 1e-3, 0.0)
+            per_call = asked / usage.calls_per_s if usage.calls_per_s > 1e-3 else 1e-3
+            load = Load(
+                usage.demand,
+                usage.calls_per_s,
+                per_call,
+                usage.service_s,
+                stress,
+                math.nan if limit is None else limit,
+                run.program.workers,
+                run.program.cores,
+            )
             self.waiting[run.number] = waiting(load)
         return self.waiting
 

@@ -74,15 +74,22 @@ def _http(get: Obj, target: Target, timeout_s: float, now: float) -> ProbeResult
     if not _open(target, port, now):
         return ProbeResult(False, f"{url}: dial tcp {host}:{port}: connect: connection refused")
     if _late(target, HTTP_TRIPS, timeout_s):
-        return ProbeResult(False, f"{url}: context deadline exceeded (Client.Timeout exceeded while awaiting headers)")
+        return ProbeResult(
+            False, f"{url}: context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
+        )
     program = run.program
     if program is None:
         return OK
     if program.serves != "http":
-        return ProbeResult(False, f'{url}: net/http: HTTP/1.x transport connection broken: malformed HTTP response '
-                                  r'"\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x05\x00\x00@\x00"')
+        return ProbeResult(
+            False,
+            f"{url}: net/http: HTTP/1.x transport connection broken: malformed HTTP response "
+            r'"\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x05\x00\x00@\x00"',
+        )
     plain = path.partition("?")[0]
-    known = plain in program.health_paths or any(o.target == plain and o.method == "GET" for o in program.ops.values())
+    known = plain in program.health_paths or any(
+        o.target == plain and o.method == "GET" for o in program.ops.values()
+    )
     return OK if known else ProbeResult(False, "HTTP probe failed with statuscode: 404")
 
 
@@ -91,12 +98,17 @@ def _grpc(grpc: Obj, target: Target, timeout_s: float, now: float) -> ProbeResul
     limit = f"{timeout_s:g}s"
     serves = run.program is None or run.program.serves == "grpc"
     if not _open(target, port, now) or not serves or target.path.drop or target.path.delay_ms * 2 > timeout_s * 1e3:
-        return ProbeResult(False, f'timeout: failed to connect service "{run.spec.pod_ip}:{port}" within {limit}: '
-                                  "context deadline exceeded")
+        return ProbeResult(
+            False,
+            f'timeout: failed to connect service "{run.spec.pod_ip}:{port}" within {limit}: '
+            "context deadline exceeded",
+        )
     if _late(target, GRPC_TRIPS, timeout_s):
         return ProbeResult(False, f"timeout: health rpc did not complete within {limit}")
     if grpc.get("service") and run.program is not None:
-        return ProbeResult(False, "error: health rpc probe failed: rpc error: code = NotFound desc = unknown service")
+        return ProbeResult(
+            False, "error: health rpc probe failed: rpc error: code = NotFound desc = unknown service"
+        )
     return OK
 
 

@@ -58,6 +58,7 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     args: dict[str, str] = {}  # template values that only the callee's texts see
     loop: int = 0  # set when read: calls of one loop body share a number
 
+
 class Op(msgspec.Struct, forbid_unknown_fields=True):
     """An operation. ``time`` is its own time: what remains when its calls take none."""
 
@@ -178,6 +179,8 @@ class Program(msgspec.Struct, forbid_unknown_fields=True):
     flavour: Literal["distroless", "alpine", "debian"] = "distroless"  # what its image brings beside the program
     tools: list[str] = []  # extra commands of the image
     binary: str = "/src/server"
+    uid: int = 1000
+    read_only: bool = True  # its root file system
     startup_s: float = 0.5
     stop: Stop = Stop()
     health_paths: list[str] = []
@@ -278,11 +281,15 @@ class Programs:
             for op in program.ops.values():
                 for step in op.steps:
                     if step.op not in self._ops:
-                        raise ManifestError(f"{file}: {program.name}: {op.name}: no program offers {step.op!r}; "
-                                            "correct the step's op")
+                        raise ManifestError(
+                            f"{file}: {program.name}: {op.name}: no program offers {step.op!r}; "
+                            "correct the step's op"
+                        )
                     if step.each and step.each not in self._sets and step.each not in self.vocabularies:
-                        raise ManifestError(f"{file}: {program.name}: {op.name}: no vocabulary or set {step.each!r}; "
-                                            "add it under [vocabularies] or a program's users.sets")
+                        raise ManifestError(
+                            f"{file}: {program.name}: {op.name}: no vocabulary or set {step.each!r}; "
+                            "add it under [vocabularies] or a program's users.sets"
+                        )
 
 
 def read_manifest(file: Path) -> Manifest:

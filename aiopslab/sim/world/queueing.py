@@ -39,12 +39,11 @@ class Load:
 @dataclass(frozen=True, slots=True)
 class Waiting:
     """What a call meets: with ``hit`` probability a throttled stretch of up to ``stretch_ms``; a queue wait
-    of mean ``queue_ms``; and ``slow``, the factor on its own time."""
+    of mean ``queue_ms``."""
 
     hit: float = 0.0
     stretch_ms: float = 0.0
     queue_ms: float = 0.0
-    slow: float = 1.0
     throttled_periods: float = 0.0  # share of periods
     throttled_s: float = 0.0  # throttled seconds per second
     overload: float = 0.0  # cores of demand above the limit
@@ -53,7 +52,7 @@ class Waiting:
     @property
     def idle(self) -> bool:
         """Whether calls pass without noticing."""
-        return self.hit < 2e-3 and self.queue_ms < 0.02 and self.slow < 1.01
+        return self.hit < 2e-3 and self.queue_ms < 0.1
 
 
 FREE = Waiting()
@@ -73,14 +72,21 @@ def waiting(load: Load) -> Waiting:
     capacity = min(limit, load.cores)
     rho = min(load.demand / capacity, 0.999) if capacity > 0 else 0.999
     queue = queue_wait_s(min(load.demand / load.cores, 0.999), load.cores, load.cpu_per_call_s)
-    queue += queue_wait_s(min(load.calls_per_s * load.service_s / load.workers, 0.999), load.workers, load.service_s)
+    queue += queue_wait_s(
+        min(load.calls_per_s * load.service_s / load.workers, 0.999), load.workers, load.service_s
+    )
     if limited:
         # Work left over from throttled periods is served first in the next one.
         queue += 0.5 * PERIOD_S * share_alone(load, limit) * rho / (1.0 - rho)
     return Waiting(
-        hit=hit, stretch_ms=stretch, queue_ms=1e3 * min(queue, 5.0),
-        throttled_periods=share, throttled_s=share * max(0.5, min(2.0, load.stress + 0.5)),
-        overload=max(0.0, load.demand - capacity), busy=min(demand, capacity if limited else load.cores + load.stress))
+        hit=hit,
+        stretch_ms=stretch,
+        queue_ms=1e3 * min(queue, 5.0),
+        throttled_periods=share,
+        throttled_s=share * max(0.5, min(2.0, load.stress + 0.5)),
+        overload=max(0.0, load.demand - capacity),
+        busy=min(demand, capacity if limited else load.cores + load.stress),
+    )
 
 
 def share_alone(load: Load, limit: float) -> float:

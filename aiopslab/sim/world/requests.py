@@ -115,12 +115,18 @@ class RequestView:
         name, argument, count = match[1], match[2], match[3]
         if argument is not None:
             return self._call(name, argument, int(count or 1), node)
-        simple = {"session": lambda: self.session, "status": lambda: str(self.status), "method": self._method,
-                  "path": lambda: self.path, "bytes": self._bytes,
-                  "took_ms": lambda: str(int(self.block.served[node, self.column])),
-                  "item": lambda: self.item(node) or match[0],
-                  "error": lambda: getattr(self.outcome(node, served=True), "message", ""),
-                  "address": lambda: self._address(node, 0), "host": lambda: self._address(node, 1)}
+        simple = {
+            "session": lambda: self.session,
+            "status": lambda: str(self.status),
+            "method": self._method,
+            "path": lambda: self.path,
+            "bytes": self._bytes,
+            "took_ms": lambda: str(int(self.block.served[node, self.column])),
+            "item": lambda: self.item(node) or match[0],
+            "error": lambda: getattr(self.outcome(node, served=True), "message", ""),
+            "address": lambda: self._address(node, 0),
+            "host": lambda: self._address(node, 1),
+        }
         if name in simple:
             return simple[name]()
         return self._argument(name, node) or self._variable(name) or match[0]

@@ -41,6 +41,7 @@ class Node:
     server_span: SpanShape | None = None
     new_trace: bool = False  # the caller passes no trace context on
 
+
 @dataclass(slots=True, eq=False)
 class Route:
     """One operation of an entry program with everything it calls."""
@@ -79,7 +80,7 @@ class RouteTable:
         self._programs = programs
         self.traced = traced
         self.edges: list[tuple[Program, str, Program]] = []
-        self.ops: list[tuple[Program, Op]] = [entry for entry in programs.operations()]
+        self.ops: list[tuple[Program, Op]] = list(programs.operations())
         self.shapes: list[SpanShape] = []
         self._op_ids = {op.name: number for number, (_, op) in enumerate(self.ops)}
         self._edge_ids: dict[tuple[str, str, str], int] = {}
@@ -154,8 +155,9 @@ class RouteTable:
 
 
 def _shape(program: Program, op: Op, kind: str) -> SpanShape:
-    name = op.span if program.span_style.startswith("http") or not op.service else f"{program.span_prefix}{op.span}"
-    return SpanShape(program.name, name, kind, program.span_style, op)
+    return SpanShape(
+        program.name, f"{program.span_prefix if op.service else ''}{op.span}", kind, program.span_style, op
+    )
 
 
 def _columns(pairs: list[tuple[int, int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -28,7 +28,7 @@ class Run:
     ended: float = math.inf
     network: int = -1  # row in the pods' network counters
     lines: list[tuple[float, str]] = field(default_factory=list)
-    files: dict[str, bytes] = field(default_factory=dict)  # as commands inside left them
+    files: dict[str, bytes] | None = None  # as commands inside left them; None before the first command
     keyspace: dict[str, object] = field(default_factory=dict)  # of a data store
     probes: list[tuple[float, str]] = field(default_factory=list)  # (when, kind) of answered probes
 

@@ -65,9 +65,16 @@ class SpanStore:
         return sorted({(s.name, s.kind) for s in self._shapes(0, None) if s.service == service})
 
     def search(  # noqa: PLR0913 - the parameters of Jaeger's own search
-            self, service: str, operation: str = "", start_us: int = 0, end_us: int | None = None,
-               min_us: int | None = None, max_us: int | None = None, tags: Mapping[str, str] | None = None,
-               limit: int = 20) -> list[list[Span]]:
+        self,
+        service: str,
+        operation: str = "",
+        start_us: int = 0,
+        end_us: int | None = None,
+        min_us: int | None = None,
+        max_us: int | None = None,
+        tags: Mapping[str, str] | None = None,
+        limit: int = 20,
+    ) -> list[list[Span]]:
         """Traces with a span of ``service`` that fits all conditions, newest first."""
         found: list[list[Span]] = []
         bounds = (min_us or 0, max_us if max_us is not None else 1 << 62)
@@ -131,8 +138,7 @@ class SpanStore:
         for blocks in self._pieces.between(start_us / 1e6, self._end(end_us) / 1e6):
             for block in blocks:
                 for node in block.route.nodes:
-                    for shape, rows in ((node.server_span, block.run[node.index] >= 0),
-                                        (node.client_span, None)):
+                    for shape, rows in ((node.server_span, block.run[node.index] >= 0), (node.client_span, None)):
                         if shape is None or (shape.service, shape.name, shape.kind) in seen:
                             continue
                         happened = block.happened(node.index)
@@ -140,8 +146,9 @@ class SpanStore:
                             seen[(shape.service, shape.name, shape.kind)] = None
                             yield shape
 
-    def _candidates(self, service: str, operation: str, window: tuple[int, int],
-                    bounds: tuple[int, int]) -> Iterator[tuple[Root, set[str]]]:
+    def _candidates(
+        self, service: str, operation: str, window: tuple[int, int], bounds: tuple[int, int]
+    ) -> Iterator[tuple[Root, set[str]]]:
         """Roots of traces with a fitting span, newest first, with the ids of these spans."""
         now = self._now()
         for blocks in self._pieces.between(window[0] / 1e6, window[1] / 1e6):
@@ -155,7 +162,9 @@ class SpanStore:
                         root = trace_root(block.route, node, shape)
                         for column in np.flatnonzero(done & fitting(block, node, shape, window, bounds)):
                             key = (number, int(column), root)
-                            entry = piece.setdefault(key, (float(block.start[column]), Root(block, int(column), root), set()))
+                            entry = piece.setdefault(
+                                key, (float(block.start[column]), Root(block, int(column), root), set())
+                            )
                             entry[2].add(span_id(int(block.key[column]), node.index, shape.kind == "SERVER"))
             for _, found, hits in sorted(piece.values(), key=lambda e: -e[0]):
                 yield found, hits
@@ -194,13 +203,26 @@ class SpanStore:
         facts = self._facts(view, node, server)
         shown = failed and error is not None and node.step is not None
         return Span(
-            self._id(root), span_id(view.key, i, server), self._parent(block.route, view, node, shape),
-            run.spec.env.get("OTEL_SERVICE_NAME") or shape.service, shape.name, shape.kind,
-            int(view.start * 1e6 + begin * 1e3), int(took * 1e3), "ERROR" if failed else "UNSET",
+            self._id(root),
+            span_id(view.key, i, server),
+            self._parent(block.route, view, node, shape),
+            run.spec.env.get("OTEL_SERVICE_NAME") or shape.service,
+            shape.name,
+            shape.kind,
+            int(view.start * 1e6 + begin * 1e3),
+            int(took * 1e3),
+            "ERROR" if failed else "UNSET",
             error.message if shown and error else "",
             attributes(shape, facts),
-            {"k8s.namespace.name": run.ref.namespace, "k8s.pod.name": run.ref.pod, "k8s.node.name": run.spec.node,
-             "k8s.container.name": run.ref.container, "ip": run.spec.pod_ip, "host.name": run.ref.pod})
+            {
+                "k8s.namespace.name": run.ref.namespace,
+                "k8s.pod.name": run.ref.pod,
+                "k8s.node.name": run.spec.node,
+                "k8s.container.name": run.ref.container,
+                "ip": run.spec.pod_ip,
+                "host.name": run.ref.pod,
+            },
+        )
 
     def _facts(self, view: RequestView, node: Node, server: bool) -> SpanFacts:
         error = view.outcome(node.index, served=server)
@@ -235,8 +257,9 @@ def trace_root(route: Route, node: Node, shape: SpanShape) -> int:
     return 0
 
 
-def fitting(block: Block, node: Node, shape: SpanShape, window: tuple[int, int],
-            bounds: tuple[int, int]) -> NDArray[np.bool_]:
+def fitting(
+    block: Block, node: Node, shape: SpanShape, window: tuple[int, int], bounds: tuple[int, int]
+) -> NDArray[np.bool_]:
     """(n,) which requests have this span within start and duration bounds, microseconds."""
     i = node.index
     server = shape.kind == "SERVER"

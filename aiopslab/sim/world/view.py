@@ -86,13 +86,17 @@ class View:
         subject, peer = (target, source) if direction == "Ingress" else (source, target)
         labels = self.labels(subject)
         selecting = [
-            p["spec"] for p in self.policies.get(subject.ref.namespace, [])
+            p["spec"]
+            for p in self.policies.get(subject.ref.namespace, [])
             if direction in policy_types(p["spec"]) and selects(p["spec"].get("podSelector") or {}, labels)
         ]
         if not selecting:
             return True
-        return any(self._rule_allows(rule, subject.ref.namespace, peer, target.port, direction)
-                   for spec in selecting for rule in spec.get(direction.lower()) or [])
+        return any(
+            self._rule_allows(rule, subject.ref.namespace, peer, target.port, direction)
+            for spec in selecting
+            for rule in spec.get(direction.lower()) or []
+        )
 
     def _rule_allows(self, rule: Obj, namespace: str, peer: Run, port: int, direction: str) -> bool:
         ports = rule.get("ports")
@@ -106,7 +110,9 @@ class View:
             address = ipaddress.ip_address(peer.spec.pod_ip)
             block = wanted["ipBlock"]
             inside = address in ipaddress.ip_network(block["cidr"], strict=False)
-            return inside and not any(address in ipaddress.ip_network(c, strict=False) for c in block.get("except", []))
+            return inside and not any(
+                address in ipaddress.ip_network(c, strict=False) for c in block.get("except", [])
+            )
         if "namespaceSelector" in wanted:
             labels = self.namespaces.get(peer.ref.namespace, {})
             if not selects(wanted["namespaceSelector"] or {}, labels):

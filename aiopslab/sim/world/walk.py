@@ -56,8 +56,9 @@ def plain(journey: Journey) -> Columns:
     if journey.wanted is not None:
         wire *= journey.wanted
         own *= journey.wanted
-    out = Columns(np.empty_like(wire), np.empty_like(wire), wire * np.float32(0.5), np.empty_like(wire),
-                  journey.wanted)
+    out = Columns(
+        np.empty_like(wire), np.empty_like(wire), wire * np.float32(0.5), np.empty_like(wire), journey.wanted
+    )
     out.begin[0] = 0.0
 
     def visit(i: int) -> None:
@@ -83,8 +84,11 @@ def plain(journey: Journey) -> Columns:
 def exceeds_deadline(journey: Journey, columns: Columns) -> bool:
     """Whether some call of a plain walk took longer than its deadline allows."""
     return any(
-        node.step is not None and node.step.deadline_ms > 0 and bool((columns.took[node.index] > node.step.deadline_ms).any())
-        for node in journey.route.nodes)
+        node.step is not None
+        and node.step.deadline_ms > 0
+        and bool((columns.took[node.index] > node.step.deadline_ms).any())
+        for node in journey.route.nodes
+    )
 
 
 class GuardedWalk:
@@ -96,8 +100,14 @@ class GuardedWalk:
         shape = journey.wire.shape
         self._count = shape[1]
         self._out = Columns(
-            np.zeros(shape, np.float32), np.zeros(shape, np.float32), np.zeros(shape, np.float32),
-            np.zeros(shape, np.float32), np.zeros(shape, bool), np.zeros(shape, np.int32), np.zeros(shape, np.int32))
+            np.zeros(shape, np.float32),
+            np.zeros(shape, np.float32),
+            np.zeros(shape, np.float32),
+            np.zeros(shape, np.float32),
+            np.zeros(shape, bool),
+            np.zeros(shape, np.int32),
+            np.zeros(shape, np.int32),
+        )
 
     def run(self, timeout_ms: float) -> Columns:
         """Walk; requests still unanswered after ``timeout_ms`` are cancelled by their client."""
@@ -162,8 +172,9 @@ class GuardedWalk:
                 self._settle(node, step, index, failed, going, skipped)
         return cursor - out.served_at[node.index]
 
-    def _settle(self, node: Node, step: Step, index: int, failed: BoolRow, going: BoolRow,
-                skipped: dict[str, BoolRow]) -> None:
+    def _settle(
+        self, node: Node, step: Step, index: int, failed: BoolRow, going: BoolRow, skipped: dict[str, BoolRow]
+    ) -> None:
         """Apply the caller's policy to failed calls."""
         assert self._out.error is not None and self._out.returned is not None
         if step.on_error in ("warn", "ignore"):
@@ -181,7 +192,9 @@ class GuardedWalk:
         assert self._out.error is not None and self._out.returned is not None
         failed = running & (self._out.returned[0] != 0)
         if failed.any() and node.op.target:
-            self._out.error[0][failed] = self._errors.intern(Error(str(node.op.error_status), "Internal Server Error"))
+            self._out.error[0][failed] = self._errors.intern(
+                Error(str(node.op.error_status), "Internal Server Error")
+            )
 
     def _cancel(self, limit: np.float32) -> None:
         """End everything that is still going on ``limit`` ms after the request's start."""

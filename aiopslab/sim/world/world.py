@@ -13,30 +13,39 @@ import numpy as np
 
 from aiopslab.sim.core.kernel import Kernel
 from aiopslab.sim.core.ports import (
-    ContainerExit, ContainerRef, ContainerSpec, ExecResult, LogLine, LogQuery, ProbeResult, StartResult, Usage,
+    ContainerExit,
+    ContainerRef,
+    ContainerSpec,
+    ExecResult,
+    LogLine,
+    LogQuery,
+    ProbeResult,
+    StartResult,
+    Usage,
 )
-from aiopslab.sim.core.store import Change, Key, Store
-from aiopslab.sim.world import containers, probes
+from aiopslab.sim.core.store import Change, Store
+from aiopslab.sim.world import probes
 from aiopslab.sim.world.blocks import Block, Pieces
-from aiopslab.sim.world.connections import Attempt, Connections, Surroundings
+from aiopslab.sim.world.connections import Attempt, Connections, Surroundings, split_address
 from aiopslab.sim.world.counters import CounterSnapshot
-from aiopslab.sim.world.dialects import Error, Errors
+from aiopslab.sim.world.dialects import Errors
 from aiopslab.sim.world.edges import Edge, EdgeTable, blank
 from aiopslab.sim.world.effects import Effects, read_effects
 from aiopslab.sim.world.engine import Batch, Engine, Strain
 from aiopslab.sim.world.exporting import Exporter, memory_bytes
 from aiopslab.sim.world.hashing import text_key, unit_int
 from aiopslab.sim.world.images import Registry
-from aiopslab.sim.world.loadgen import UserLoad
+from aiopslab.sim.world.loadgen import UserLoad, address_of
 from aiopslab.sim.world.logs import Logs, render_static
 from aiopslab.sim.world.metering import Meter, SpanMetrics
 from aiopslab.sim.world.processes import missing_variable, start_result
-from aiopslab.sim.world.programs import LogSpec, Programs
+from aiopslab.sim.world.programs import LogSpec, Program, Programs
 from aiopslab.sim.world.queueing import FREE
 from aiopslab.sim.world.requests import Reader, RequestView
 from aiopslab.sim.world.routes import RouteTable
 from aiopslab.sim.world.runs import Run, Runs
 from aiopslab.sim.world.spans import SpanStore
+from aiopslab.sim.world.userland import bridge
 from aiopslab.sim.world.view import View, build_view, matters, split_name
 from aiopslab.sim.world.wrk2 import Wrk2Load, is_wrk2, match_route, parse
 
@@ -141,8 +150,10 @@ class SimWorld:
     def refresh_files(self, ref: ContainerRef, files: dict[str, str], now: float) -> None:
         """Implements ``World.refresh_files``."""
         run = self.runs.find(ref)
-        if run is not None and run.files:
-            run.files.update({path: text.encode() for path, text in files.items()})
+        if run is not None:
+            run.spec.files.update(files)
+            if run.files is not None:
+                run.files.update({path: text.encode() for path, text in files.items()})
 
     def probe(self, ref: ContainerRef, probe: dict[str, Any], now: float) -> ProbeResult:
         """Implements ``World.probe``."""
@@ -151,8 +162,8 @@ class SimWorld:
             return ProbeResult(False, "container is not running")
         self._meter.usage(run).probes += 1
         if "exec" in probe:
-            result = self.exec(ref, list(probe["exec"].get("command") or []), b"", now)
-            return ProbeResult(result.exit_code == 0, (result.stdout + result.stderr).decode(errors="replace").strip())
+            done = self.exec(ref, list(probe["exec"].get("command") or []), b"", now)
+            return ProbeResult(done.exit_code == 0, (done.stdout + done.stderr).decode(errors="replace").strip())
         waiting = self._meter.waiting.get(run.number, FREE)
         draw = unit_int(text_key(self._seed, "probe", ref, now)) if waiting.hit > 0 else 1.0
         backlog = self._meter.usage(run).backlog_s / (run.spec.cpu_limit_cores or 1.0)
@@ -191,19 +202,9 @@ class SimWorld:
         run = self.runs.find(ref)
         if run is None or not run.alive:
             return ExecResult(exit_code=126, error="container is not running")
-        return containers.execute(self, run, argv, stdin, now)
+        return bridge.run(self, run, argv, stdin, now)
 
     # --- what commands inside containers ask ----------------------------------------------------------
-
-    @property
-    def effects(self) -> Effects:
-        """Injected effects at the time reached."""
-        self._refresh()
-        return self._effects
-
-    def pod(self, run: Run) -> dict[str, Any] | None:
-        """The stored pod of a run."""
-        return self._store.get(Key("pods", *run.pod_key))
 
     def cpu_seconds(self, run: Run) -> float:
         """CPU time of a run so far."""
@@ -222,40 +223,45 @@ class SimWorld:
         self._refresh()
         return self._view.resolve(host, run.ref.namespace)
 
-    def full_name(self, run: Run, host: str) -> str:
-        """The fully qualified form of a Service's name."""
-        name, namespace = split_name(host, run.ref.namespace)
-        return f"{name}.{namespace}.svc.cluster.local"
-
-    def headless_addresses(self, run: Run, host: str) -> tuple[str, ...]:
-        """Addresses of the ready pods behind a headless Service."""
-        self._refresh()
-        name, namespace = split_name(host, run.ref.namespace)
-        ports = self._view.services.get((namespace, name), {})
-        return tuple(sorted({e.ip for port in ports.values() for e in port.endpoints}))
-
     def dial(self, run: Run, host: str, port: int) -> Attempt:
         """What a fresh TCP connection from a container meets now."""
         self._refresh()
         return self._connections.attempt(run, host, port, self._around())
 
-    def ask(self, source: Run, backend: Run, method: str, path: str) -> tuple[int, float, Error | None]:
-        """(status, seconds, error) of one request that a command sends to a program. It is simulated like any
-        other, but leaves no trace in the telemetry."""
+    def ask(self, source: Run, backend: Run, method: str, path: str) -> tuple[int, float]:
+        """(status, milliseconds) of one request that a command sends to a program. It is simulated like any other
+        and shows in all signals."""
         self._refresh()
-        assert self._edges is not None and backend.program is not None
-        found = match_route(backend.program, self.programs, method, path)
+        program = backend.program
+        assert self._edges is not None and program is not None
+        if path.partition("?")[0] in program.health_paths:
+            return 200, 1.0
+        found = match_route(program, self.programs, method, path) if program.serves == "http" else None
         if found is None:
-            return 404, 0.001, None
-        name, variables = found
+            return 404, 1.0
         edge = blank(1)
         edge.backend[0] = backend.number
         key = np.array([text_key(self._seed, "ask", source.ref, path, self._at)], np.uint64)
-        batch = Batch(self._routes.route(backend.program, name), key, np.zeros(1, np.int32), edge, source.number, ASK_TIMEOUT_MS,
-                      {n: np.array([v], np.int64) for n, v in variables.items()})
+        variables = {n: np.array([v], np.int64) for n, v in found[1].items()}
+        batch = Batch(
+            self._routes.route(program, found[0]),
+            key,
+            np.zeros(1, np.int32),
+            edge,
+            source.number,
+            ASK_TIMEOUT_MS,
+            variables,
+        )
         strain = Strain(self.runs, self._meter.waiting, self._meter.backlog_ms())
-        view = RequestView(self._reader, self._engine.simulate(batch, self._routes, self._edges, strain), 0)
-        return view.status, float(view.block.took[0, 0]) * 1e-3, view.outcome(0, served=True)
+        block = self._engine.simulate(batch, self._routes, self._edges, strain)
+        block.start[:] = self._at
+        self._pieces.add(self._at, [block])
+        self._metrics.add([block], self._routes, self._at)
+        return RequestView(self._reader, block, 0).status, float(block.took[0, 0])
+
+    def key_space(self, run: Run) -> dict[str, object]:
+        """The keys that a data store holds."""
+        return run.keyspace
 
     # --- traffic ------------------------------------------------------------------------------------
 
@@ -270,9 +276,7 @@ class SimWorld:
     def _piece(self, start: float, end: float) -> None:
         blocks = self._traffic(end)
         self._pieces.add(start, blocks)
-        for block in blocks:
-            self._metrics.add(block, self._routes, end)
-        self._metrics.close(end, self._routes)
+        self._metrics.add(blocks, self._routes, end)
         self._meter.record(blocks, self._routes, start, end)
 
     def _traffic(self, end: float) -> list[Block]:
@@ -311,7 +315,10 @@ class SimWorld:
     def _load_edge(self, load: Load, around: Surroundings) -> Edge:
         edge = blank(load.lanes)
         for lane in range(load.lanes):
-            edge.set(lane, self._connections.resolve(load.run, load.address, load.entry, around, lane=lane, library="http"))
+            edge.set(
+                lane,
+                self._connections.resolve(load.run, load.address, load.entry, around, lane=lane, library="http"),
+            )
         return edge
 
     def _changed(self, change: Change) -> None:
@@ -336,20 +343,36 @@ class SimWorld:
         if options.problem:
             run.lines.append((self._at, options.problem))
             return StartResult(GENERIC_STOP_S, 1)
-        load = Wrk2Load.at(run, options, self.programs, self._seed)
-        if load is None:
-            run.lines.append((self._at, f"unable to resolve {options.url}"))
+        entry = self._entry(run, options.url)
+        if entry is None:
+            run.lines.append(
+                (self._at, f"unable to connect to {address_of(options.url)} Name or service not known")
+            )
             return StartResult(GENERIC_STOP_S, 1)
+        load = Wrk2Load(run, options, entry, self.programs, self._seed)
         self._loads[run.number] = load
         self._stale = True
         return StartResult(options.duration_s + GENERIC_STOP_S, 0)
+
+    def _entry(self, run: Run, url: str) -> Program | None:
+        """The program behind a URL: what its pods run now, else the one that has the host's name."""
+        host, port = split_address(address_of(url))
+        attempt = self._connections.attempt(run, host, port, self._around())
+        if attempt.backend is not None:
+            found = attempt.backend.program
+        else:
+            found = self.programs.all.get(split_name(host, "")[0])
+        return found if found is not None and found.serves == "http" else None
 
     def _begin_log(self, run: Run, result: StartResult) -> None:
         program = run.program
         assert program is not None
         missing = missing_variable(run.spec, program)
         if missing:
-            run.lines += [(run.started + 0.05, line.replace("{name}", missing)) for line in program.missing_env_log.split("\n")]
+            run.lines += [
+                (run.started + 0.05, line.replace("{name}", missing))
+                for line in program.missing_env_log.split("\n")
+            ]
         elif result.exit_after_s is None:
             self._write(run, program.start_logs, run.started + 0.6 * program.startup_s)
 

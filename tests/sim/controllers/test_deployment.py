@@ -20,7 +20,10 @@ def _set_image(image: str) -> dict:
 def _sizes(cluster) -> dict[str, tuple[int, str]]:
     """revision -> (spec.replicas, image)"""
     return {
-        str(rollout.revision(one)): (one["spec"]["replicas"], one["spec"]["template"]["spec"]["containers"][0]["image"])
+        str(rollout.revision(one)): (
+            one["spec"]["replicas"],
+            one["spec"]["template"]["spec"]["containers"][0]["image"],
+        )
         for one in cluster.list(SETS)
     }
 
@@ -35,8 +38,8 @@ def test_becomes_available_with_the_real_conditions_and_events(bare, make):
     status = bare.get(DEPLOYMENTS, "web")["status"]
     counts = {k: v for k, v in status.items() if k != "conditions"}
     assert counts == {
-        "observedGeneration": 1, "replicas": 2, "updatedReplicas": 2, "readyReplicas": 2, "availableReplicas": 2,
-        "terminatingReplicas": 0,
+        "observedGeneration": 1, "replicas": 2, "updatedReplicas": 2, "readyReplicas": 2,
+        "availableReplicas": 2, "terminatingReplicas": 0,
     }  # fmt: skip
     assert bare.conditions(DEPLOYMENTS, "web") == [
         ("Available", "True", "MinimumReplicasAvailable"),
@@ -71,8 +74,16 @@ def test_surge_arithmetic_while_new_pods_stay_pending(bare, make):
     bare.patch(DEPLOYMENTS, "web", {"spec": {"template": {"spec": {"nodeSelector": {"no": "such"}}}}})
     bare.wait(5)
     status = bare.get(DEPLOYMENTS, "web")["status"]
-    assert [status[k] for k in ("replicas", "updatedReplicas", "readyReplicas", "unavailableReplicas")] == [5, 2, 3, 2]
-    assert sorted((one["spec"]["replicas"], rollout.revision(one)) for one in bare.list(SETS)) == [(2, 2), (3, 1)]
+    assert [status[k] for k in ("replicas", "updatedReplicas", "readyReplicas", "unavailableReplicas")] == [
+        5,
+        2,
+        3,
+        2,
+    ]
+    assert sorted((one["spec"]["replicas"], rollout.revision(one)) for one in bare.list(SETS)) == [
+        (2, 2),
+        (3, 1),
+    ]
 
 
 def test_rolling_update_ends_with_the_new_revision_only(bare, make):
@@ -136,7 +147,9 @@ def test_progress_deadline(bare, make):
     bare.wait(5)
     last = bare.get(DEPLOYMENTS, "web")["status"]["conditions"][-1]
     assert (last["status"], last["reason"]) == ("False", "ProgressDeadlineExceeded")
-    assert last["message"] == f'ReplicaSet "{bare.list(SETS)[0]["metadata"]["name"]}" has timed out progressing.'
+    assert (
+        last["message"] == f'ReplicaSet "{bare.list(SETS)[0]["metadata"]["name"]}" has timed out progressing.'
+    )
 
 
 def test_scaling_events_and_zero(bare, make):
@@ -158,7 +171,10 @@ def test_quota_refusal_shows_as_failed_create_and_is_retried(bare, make):
     bare.create(DEPLOYMENTS, make.workload("web", 2))
     bare.wait(2)
     assert len(bare.list("pods")) == 1
-    assert any(text.startswith("Error creating: pods ") and "exceeded quota: q" in text for text in bare.events("FailedCreate"))
+    assert any(
+        text.startswith("Error creating: pods ") and "exceeded quota: q" in text
+        for text in bare.events("FailedCreate")
+    )
     assert ("ReplicaFailure", "True", "FailedCreate") in bare.conditions(DEPLOYMENTS, "web")
     bare.patch("resourcequotas", "q", {"spec": {"hard": {"pods": "5"}}})
     bare.wait(60)
@@ -191,7 +207,9 @@ def test_deletion_cost_decides_between_equal_pods(bare, make):
     bare.create(SETS, make.workload("r", 3))
     bare.wait(2)
     cheap = sorted(bare.phases())[1]
-    bare.patch("pods", cheap, {"metadata": {"annotations": {"controller.kubernetes.io/pod-deletion-cost": "-5"}}})
+    bare.patch(
+        "pods", cheap, {"metadata": {"annotations": {"controller.kubernetes.io/pod-deletion-cost": "-5"}}}
+    )
     bare.patch(SETS, "r", {"spec": {"replicas": 2}})
     bare.wait(3)
     assert cheap not in bare.phases()
@@ -239,7 +257,12 @@ def test_names_do_not_depend_on_the_order_of_requests(make, order):
         cluster.kernel.release()
         cluster.wait(10)
         return [
-            (pod["metadata"]["uid"], pod["spec"]["nodeName"], pod["status"]["podIP"], pod["metadata"]["resourceVersion"])
+            (
+                pod["metadata"]["uid"],
+                pod["spec"]["nodeName"],
+                pod["status"]["podIP"],
+                pod["metadata"]["resourceVersion"],
+            )
             for pod in cluster.list("pods")
         ]
 
@@ -252,7 +275,11 @@ def _deployment(wanted: int, surge: int, unavailable: int) -> dict:
 
 
 def _set(name: str, size: int, available: int) -> dict:
-    return {"metadata": {"name": name}, "spec": {"replicas": size}, "status": {"availableReplicas": available}}
+    return {
+        "metadata": {"name": name},
+        "spec": {"replicas": size},
+        "status": {"availableReplicas": available},
+    }
 
 
 @settings(max_examples=200, deadline=None)
@@ -262,10 +289,15 @@ def _set(name: str, size: int, available: int) -> dict:
 )  # fmt: skip
 def test_a_step_never_breaks_the_bounds(wanted, surge, unavailable, old, new, data):
     deployment = _deployment(wanted, surge, unavailable)
-    sets = [_set("old", old, data.draw(st.integers(0, old))), _set("new", new, data.draw(st.integers(0, new)))]
+    sets = [
+        _set("old", old, data.draw(st.integers(0, old))),
+        _set("new", new, data.draw(st.integers(0, new))),
+    ]
     grown = rollout.new_size(deployment, sets, sets[1])
     assert grown <= max(wanted, new)
-    assert grown + old <= max(wanted + rollout.max_surge(deployment), new + old, wanted + old if new >= wanted else 0)
+    assert grown + old <= max(
+        wanted + rollout.max_surge(deployment), new + old, wanted + old if new >= wanted else 0
+    )
     available = sum(one["status"]["availableReplicas"] for one in sets)
     cut = sum(old - size for _, size in rollout.healthy_cuts(deployment, sets, sets[1]))
     floor = wanted - rollout.max_unavailable(deployment)

@@ -160,7 +160,7 @@ async def test_the_client_library_works_without_warnings(server: TestServer) -> 
         assert [len(row["values"]) for row in rows] == [21, 21]
         assert float(rows[1]["values"][0][1]) == pytest.approx(2 / 15)
         rows = client.get_metric_range_data("requests_total", start_time=start, end_time=end)
-        assert [len(row["values"]) for row in rows] == [21, 21]
+        assert [len(row["values"]) for row in rows] == [20, 20]  # the left edge is open
         assert client.get_label_names() == ["__name__", "path", "text"]
         assert client.get_metric_aggregation("requests_total", ["max"], start, end, "15")["max"]
         assert client.get_targets()["activeTargets"][0]["health"] == "up"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aiopslab.sim.observe.linear import LinearPattern
 from aiopslab.sim.observe.matchers import BadRegex, Matcher, compile_regex, make_labels
 from aiopslab.sim.observe.series import CHUNK_SAMPLES, SeriesStore, is_stale
 
@@ -137,12 +139,33 @@ def test_patterns_that_re2_refuses(pattern: str, message: str) -> None:
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize(("pattern", "text"), [("[*+]+", "*+"), (r"\++", "++"), (r"a\\+", r"a\\"), ("[(?=]", "=")])
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [("[*+]+", "*+"), (r"\++", "++"), (r"a\\+", r"a\\"), ("[(?=]", "="), ("(ab)+.*", "ababc")],
+)
 def test_harmless_look_alikes(pattern: str, text: str) -> None:
-    assert compile_regex(pattern, True).fullmatch(text)
+    assert compile_regex(pattern, True).matches(text)
 
 
 def test_posix_classes_and_newlines() -> None:
-    assert compile_regex("[[:alpha:]]+", True).fullmatch("abc")
-    assert compile_regex(".*", True).fullmatch("a\nb")
-    assert not compile_regex(".*", False).fullmatch("a\nb")
+    assert compile_regex("[[:alpha:]]+", True).matches("abc")
+    assert compile_regex(".*", True).matches("a\nb")
+    assert not compile_regex(".*", False).matches("a\nb")
+
+
+def test_patterns_that_would_hang_a_backtracking_matcher_are_answered() -> None:
+    for pattern in ("(.+)+x", "(a|a)*b", "((a*)*)*b", "(a|.){1,60}c"):
+        assert not compile_regex(pattern, True).matches("a" * 60)
+        assert compile_regex(pattern, True).find("a" * 60) is None
+
+
+PIECES = st.sampled_from(["a", "b", ".", "[ab]", "(a|bc)", "(b+a)", "(?:ab?)", r"\w", "(a*)"])
+COUNTS = st.sampled_from(["", "*", "+", "?", "{2}", "{1,3}", "*?", "{0,}"])
+PATTERNS = st.lists(st.tuples(PIECES, COUNTS), max_size=5)
+
+
+@settings(max_examples=300, deadline=None)
+@given(PATTERNS, st.lists(PATTERNS, max_size=2), st.text("abc", max_size=8))
+def test_the_linear_matcher_agrees_with_python(head: list, options: list[list], text: str) -> None:
+    pattern = "|".join("".join(piece + count for piece, count in part) for part in [head, *options])
+    assert LinearPattern(pattern, re.ASCII).fullmatch(text) == (re.fullmatch(pattern, text, re.ASCII) is not None)

@@ -17,6 +17,8 @@ CA_DESCRIPTION = (
     " the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of"
     " Kubernetes clusters."
 )
+OBSERVE_S = 5.0
+FINALIZER_S = 15.0
 # Events may still be written while a namespace goes; they neither hold it nor count as content.
 IGNORED = frozenset({"events"})
 
@@ -26,31 +28,57 @@ class Namespaces(Base):
 
     name = "namespace-controller"
 
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)  # type: ignore[arg-type]
+        self._due: dict[Key, float] = {}
+
     def keys(self, change: Change) -> Iterable[Key]:
-        """Namespaces, and anything that changes inside one that is being deleted."""
+        """Namespaces that are being deleted."""
         key = change.key
-        if key.resource == "namespaces":
-            return (key,)
-        if not key.namespace:
+        if key.resource != "namespaces":
             return ()
-        holder = Key("namespaces", "", key.namespace)
-        namespace = self.store.get(holder)
-        return (holder,) if namespace is not None and deleting(namespace) else ()
+        if change.type == "DELETED":
+            self._due.pop(key, None)
+            return ()
+        return (key,) if deleting(change.obj) else ()
 
     def reconcile(self, key: Key) -> None:
-        """Delete contents; report what remains; drop the finalizer when nothing does."""
+        """Delete contents; report what remains and look again; drop the finalizer when nothing does.
+
+        The first pass waits until all other controllers have seen the deletion, as the real one does.
+        """
         namespace = self.store.get(key)
         if namespace is None or not deleting(namespace):
             return
+        now = self.kernel.now
+        due = self._due.setdefault(key, now + OBSERVE_S)
+        if now < due:
+            self.requeue_after(due - now, key)
+            return
+        estimate_s = 0.0
         for held in self.index.in_namespace(key.name):
             obj = self.store.get(held)
             if obj is not None and not deleting(obj):
                 self._remove(held)
+            estimate_s = max(estimate_s, self._estimate_s(held))
         remaining = [k for k in self.index.in_namespace(key.name) if k.resource not in IGNORED]
-        if remaining:
-            self._report(key, remaining)
+        if not remaining:
+            self._finalize(namespace)
             return
-        self._finalize(namespace)
+        delay_s = estimate_s / 2 + 1
+        self._due[key] = now + delay_s
+        self._report(key, remaining)
+        self.requeue_after(delay_s, key)
+
+    def _estimate_s(self, key: Key) -> float:
+        """How long the rest of an object's deletion may take."""
+        obj = self.store.get(key)
+        if obj is None:
+            return 0.0
+        meta = obj["metadata"]
+        return max(
+            float(meta.get("deletionGracePeriodSeconds") or 0), FINALIZER_S if meta.get("finalizers") else 0
+        )
 
     def _remove(self, key: Key) -> None:
         try:

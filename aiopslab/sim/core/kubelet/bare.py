@@ -37,7 +37,8 @@ class BareImages:
         if image.startswith(INVALID_HOST):
             return (
                 f'failed to pull and unpack image "{image}": failed to resolve reference "{image}": failed to'
-                f' do request: Head "https://{INVALID_HOST}v2/": dial tcp: lookup invalid.example: no such host'
+                f' do request: Head "https://{INVALID_HOST}v2/": dial tcp: lookup invalid.example: no such'
+                " host"
             )
         return None
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from aiopslab.sim.core.validate import values
 from aiopslab.sim.core.validate.errors import Errors
-from aiopslab.sim.core.validate.meta import check_selector
+from aiopslab.sim.core.validate.meta import NEEDS_VALUES, NO_VALUES, check_selector
 
 Obj = dict[str, Any]
 REQUIRED_TERMS = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -48,11 +48,12 @@ def _check_weight(errors: Errors, item: Obj, path: str) -> None:
 
 def _check_node_term(errors: Errors, term: Obj, path: str) -> None:
     for index, item in enumerate(term.get("matchExpressions") or ()):
-        where, operator, given = f"{path}.matchExpressions[{index}]", item.get("operator", ""), item.get("values") or []
+        where, operator = f"{path}.matchExpressions[{index}]", item.get("operator", "")
+        given = item.get("values") or []
         if operator in ("In", "NotIn") and not given:
-            errors.required(f"{where}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+            errors.required(f"{where}.values", NEEDS_VALUES)
         elif operator in ("Exists", "DoesNotExist") and given:
-            errors.forbidden(f"{where}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
+            errors.forbidden(f"{where}.values", NO_VALUES)
         elif operator in ("Gt", "Lt") and len(given) != 1:
             errors.required(f"{where}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'")
         elif operator not in NODE_OPERATORS:

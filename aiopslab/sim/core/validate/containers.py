@@ -57,7 +57,8 @@ def check_containers(errors: Errors, spec: Obj, volumes: Iterable[str], path: st
         else:
             for field in ("lifecycle", *PROBES):
                 if container.get(field) is not None:
-                    errors.forbidden(f"{where}.{field}", "may not be set for init containers without restartPolicy=Always")
+                    detail = "may not be set for init containers without restartPolicy=Always"
+                    errors.forbidden(f"{where}.{field}", detail)
     for index, container in enumerate(spec.get("ephemeralContainers") or ()):
         where = f"{path}.ephemeralContainers[{index}]"
         _check_container(errors, container, known, where)

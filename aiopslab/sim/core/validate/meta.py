@@ -12,6 +12,8 @@ Obj = dict[str, Any]
 ANNOTATIONS_MAX_BYTES = 256 * 1024
 STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+NEEDS_VALUES = "must be specified when `operator` is 'In' or 'NotIn'"
+NO_VALUES = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
 _FROZEN = ("name", "namespace", "uid", "creationTimestamp")
 
 
@@ -25,7 +27,7 @@ def check_meta(errors: Errors, obj: Obj, old: Obj | None, name_rule: Callable[[s
     check_labels(errors, meta.get("labels"), "metadata.labels")
     check_annotations(errors, meta.get("annotations"), "metadata.annotations")
     _check_owners(errors, meta.get("ownerReferences") or [])
-    _check_finalizers(errors, meta, old)
+    _check_finalizers(errors, meta, old, strict=_is_core(obj.get("apiVersion", "")))
 
 
 def _check_names(errors: Errors, meta: Obj, name_rule: Callable[[str], list[str]]) -> None:
@@ -80,12 +82,18 @@ def _check_owners(errors: Errors, owners: list[Obj]) -> None:
         errors.invalid(path, owners, detail)
 
 
-def _check_finalizers(errors: Errors, meta: Obj, old: Obj | None) -> None:
+def _is_core(api_version: str) -> bool:
+    """Whether the API server's own groups serve a version; extensions have laxer rules for finalizers."""
+    group = api_version.rpartition("/")[0]
+    return "." not in group or (group.endswith(".k8s.io") and group != "apiextensions.k8s.io")
+
+
+def _check_finalizers(errors: Errors, meta: Obj, old: Obj | None, *, strict: bool) -> None:
     finalizers = meta.get("finalizers") or []
     for index, name in enumerate(finalizers):
         field = f"metadata.finalizers[{index}]"
         errors.invalid_each(field, name, values.qualified_name(name))
-        if "/" not in name and name not in STANDARD_FINALIZERS:
+        if strict and "/" not in name and name not in STANDARD_FINALIZERS:
             errors.invalid(field, name, "name is neither a standard finalizer name nor is it fully qualified")
     before = (old or {}).get("metadata", {})
     if before.get("deletionTimestamp"):
@@ -104,9 +112,9 @@ def check_selector(errors: Errors, selector: Obj, path: str) -> bool:
         where = f"{path}.matchExpressions[{index}]"
         operator, given = expression.get("operator", ""), expression.get("values") or []
         if operator in ("In", "NotIn") and not given:
-            errors.required(f"{where}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+            errors.required(f"{where}.values", NEEDS_VALUES)
         elif operator in ("Exists", "DoesNotExist") and given:
-            errors.forbidden(f"{where}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
+            errors.forbidden(f"{where}.values", NO_VALUES)
         elif operator not in OPERATORS:
             errors.invalid(f"{where}.operator", operator, "not a valid selector operator")
         key = expression.get("key", "")

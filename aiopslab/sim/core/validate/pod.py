@@ -205,14 +205,15 @@ def _with_mutable_fields(new: Obj, old: Obj) -> Obj:
     grace = "terminationGracePeriodSeconds"
     if old.get(grace, 0) < 0 and new.get(grace) == 1:
         spec[grace] = old[grace]
-    if old.get("schedulingGates") and all(gate in old["schedulingGates"] for gate in new.get("schedulingGates") or ()):
-        spec["schedulingGates"] = old["schedulingGates"]
-        if "nodeSelector" in new or "nodeSelector" in old:
-            # A gated pod may still be narrowed to fewer nodes.
-            before, after = old.get("nodeSelector") or {}, new.get("nodeSelector") or {}
-            if all(after.get(key) == value for key, value in before.items()):
-                spec.pop("nodeSelector", None)
-                spec.update({"nodeSelector": old["nodeSelector"]} if "nodeSelector" in old else {})
+    gates = old.get("schedulingGates") or ()
+    if gates and all(gate in gates for gate in new.get("schedulingGates") or ()):
+        # Gates may be lifted, and a gated pod may still be narrowed to fewer nodes.
+        before, after = old.get("nodeSelector") or {}, new.get("nodeSelector") or {}
+        narrowed = all(after.get(key) == value for key, value in before.items())
+        for field in ("schedulingGates", "nodeSelector") if narrowed else ("schedulingGates",):
+            spec.pop(field, None)
+            if field in old:
+                spec[field] = old[field]
     return spec
 
 

@@ -25,7 +25,8 @@ INT32_MAX = 2147483647
 NON_NEGATIVE = "must be greater than or equal to 0"
 IMMUTABLE = "field is immutable"
 _QUALIFIED_TEXT = (
-    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
+    "must consist of alphanumeric characters, '-', '_' or '.', "
+    "and must start and end with an alphanumeric character"
 )
 
 

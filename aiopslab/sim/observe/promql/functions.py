@@ -102,7 +102,7 @@ def label_replace(vector: Vector, texts: list[str], *, dot_all: bool) -> Vector:
         raise ExecutionError(f"invalid destination label name in label_replace(): {target}")
 
     def change(labels: Labels) -> Labels:
-        found = regex.fullmatch(dict(labels).get(source, ""))
+        found = regex.find(dict(labels).get(source, ""))
         return labels if found is None else set_label(labels, target, _expand(found, replacement))
 
     return vector.relabel(change)
