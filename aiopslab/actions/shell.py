@@ -73,16 +73,20 @@ class Shell:
         tools: RoomTools,
         *,
         hidden: Sequence[Path] = (),
+        began: tuple[float, float] | None = None,
         limits: ShellLimits | None = None,
         unsafe_shell: bool = False,
     ) -> None:
-        """``kubeconfig`` is the agent's. ``hidden`` names host folders with answers. Raises UsageError
+        """``kubeconfig`` is the agent's. ``hidden`` names host folders with answers. ``began``: an early
+        moment of the run as machine time and cluster time (Unix seconds). Raises UsageError
         without a sandbox unless ``unsafe_shell``.
         """
         self._cluster, self._limits = cluster, limits or ShellLimits()
         self._stepped = cluster.clock.mode == "stepped"
         self.room = Room(tools, hidden=hidden, own_clock=self._stepped, unsafe=unsafe_shell)
         self._times = TimeMap()
+        if began is not None:
+            self._times.note(*began)
         self._targets: dict[int, tuple[str, int]] = {}
         self._environment = self.room.environment()
         self._audit_seen = 0

@@ -29,8 +29,10 @@ def up(
     """Start the background cluster and say how to reach it."""
     if app and bare:
         raise UsageError("--app needs the add-ons: leave out --bare")
+    from aiopslab.catalog.bundles import bundle_roots
+
     chosen = _find_app(app, bundle) if app else None
-    options = ClusterOptions(seed=draw_seed(seed), clock="wall", bundles=tuple(bundle or ()), bare=bare)
+    options = ClusterOptions(seed=draw_seed(seed), clock="wall", bundles=bundle_roots(bundle or []), bare=bare)
     state = background.up(options, port)
     try:
         state |= _prepare(state, options, chosen)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from pathlib import Path
 from aiopslab.actions.lab import Lab
 from aiopslab.actions.sandbox.room import RoomTools
 from aiopslab.actions.shell import Shell
+from aiopslab.catalog.bundles import bundle_roots
 from aiopslab.catalog.manifests import App
 from aiopslab.cluster import ClusterOptions, open_cluster
 from aiopslab.cluster.base import Cluster
@@ -44,6 +46,7 @@ class Stage:
     loader: Loader
     injector: Injector
     folder: Path  # private files of the run, deleted at its end
+    began: tuple[float, float]  # machine time and cluster time when the cluster was up, Unix seconds
 
     @property
     def shared(self) -> bool:
@@ -75,6 +78,7 @@ async def open_stage(options: RunOptions) -> AsyncIterator[Stage]:
             loader=Loader(cluster, kube),
             injector=Injector(cluster, kube),
             folder=folder,
+            began=(time.time(), await cluster.clock.now()),
         )
 
 
@@ -88,7 +92,7 @@ async def open_agent_side(stage: Stage, app: App, hidden: list[Path], unsafe_she
         kube = await stack.enter_async_context(Kube(kubeconfig))
         tools = RoomTools(stage.tools.kubectl, stage.tools.helm, stage.tools.bwrap)
         make: Callable[[], Shell] = lambda: Shell(  # noqa: E731
-            stage.cluster, kubeconfig, tools, hidden=hidden, unsafe_shell=unsafe_shell
+            stage.cluster, kubeconfig, tools, hidden=hidden, began=stage.began, unsafe_shell=unsafe_shell
         )
         shell = await stack.enter_async_context(await asyncio.to_thread(make))
         yield Lab(
@@ -107,7 +111,7 @@ def cluster_options(options: RunOptions) -> ClusterOptions:
     return ClusterOptions(
         seed=options.seed,
         clock=options.clock,
-        bundles=options.bundles,
+        bundles=bundle_roots(list(options.bundles)),
         kubeconfig=options.kubeconfig,
         prometheus_url=options.prometheus_url,
         jaeger_url=options.jaeger_url,

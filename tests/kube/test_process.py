@@ -41,6 +41,19 @@ async def test_cancelling_ends_the_program(tmp_path: Path) -> None:
     await gone(int((tmp_path / "pid").read_text()))
 
 
+async def test_cancelling_at_once_ends_the_program(tmp_path: Path) -> None:
+    for step in range(8):
+        task = asyncio.create_task(run(["sh", "-c", f"echo $$ > {tmp_path / str(step)}; sleep 60"]))
+        for _ in range(step):
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        started = tmp_path / str(step)
+        if started.exists() and started.read_text():
+            await gone(int(started.read_text()))
+
+
 async def gone(pid: int) -> None:
     for _ in range(200):
         try:

@@ -42,6 +42,7 @@ class Alarms:
     def __init__(self) -> None:
         self._now = 0.0
         self._waiting: list[tuple[float, int, asyncio.Future[None]]] = []
+        self._holds: dict[int, float] = {}
         self._serial = 0
 
     def moved(self, now: float) -> None:
@@ -59,16 +60,33 @@ class Alarms:
         return self._waiting[0][0] if self._waiting else None
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection of the shell's programs: ``now``, or ``sleep AMOUNT...`` answered when it is over."""
+        """One connection of the shell's programs: ``now``; ``sleep AMOUNT...``, answered when it is over; or
+        ``limit SECONDS``, after which the clock stands still until the connection ends."""
         words = (await reader.readline()).decode("utf-8", "replace").split()
         if words[:1] == ["now"]:
             answer = f"{self._now:.3f}"
         elif words[:1] == ["sleep"]:
             answer = await self._sleep(words[1:])
+        elif words[:1] == ["limit"] and len(words) == 2 and words[1].isdigit():
+            await self._hold(float(words[1]), reader)
+            return
         else:
             answer = "error"
         writer.write(answer.encode() + b"\n")
         await writer.drain()
+
+    def held_at(self) -> float:
+        """The time beyond which the clock must not go while a program with a limit of its own is at work."""
+        return min(self._holds.values(), default=math.inf)
+
+    async def _hold(self, seconds: float, reader: asyncio.StreamReader) -> None:
+        self._serial += 1
+        mine = self._serial
+        self._holds[mine] = self._now + seconds
+        try:
+            await reader.read()  # ends when the program does
+        finally:
+            del self._holds[mine]
 
     async def _sleep(self, amounts: list[str]) -> str:
         found = [_AMOUNT.match(amount) for amount in amounts]
@@ -119,7 +137,7 @@ class Clockwork:
                 last, quiet, since = look, 0, time.monotonic()
                 continue
             quiet += 1
-            step = self._step(activity, quiet, time.monotonic() - since, now)
+            step = min(self._step(activity, quiet, time.monotonic() - since, now), self._alarms.held_at() - now)
             if step > 0:
                 now = await self._cluster.clock.sleep(min(step, until - now))
                 self._on_step(now)
@@ -131,9 +149,10 @@ class Clockwork:
             return 0.0
         alarm = self._alarms.next()
         to_alarm = math.inf if alarm is None else max(0.001, alarm - now)
-        if activity.get("in_flight", 0) > 0:
+        streams = activity.get("streams", 0)
+        if activity.get("in_flight", 0) > streams:  # open streams are counted as in flight, too
             return min(STEP_S, to_alarm) if quiet_s >= UNANSWERED_GRACE_S else 0.0
-        if activity.get("streams", 0) > 0:
+        if streams > 0:
             return min(STEP_S, to_alarm)
         if alarm is not None:
             return to_alarm

@@ -209,26 +209,32 @@ class Room:
             str(self._opt),
             TOOLS,
         ]
-        for name, tool in (("kubectl", self._tools.kubectl), ("helm", self._tools.helm)):
-            line += ["--ro-bind", str(tool.resolve()), f"{TOOLS}/bin/{name}"]
+        for name, tool in self._programs():
+            line += ["--ro-bind", str(tool.resolve()), f"{TOOLS}/libexec/{name}"]
         return line
+
+    def _programs(self) -> list[tuple[str, Path]]:
+        return [("kubectl", self._tools.kubectl), ("helm", self._tools.helm)]
 
     def _fill(self, own_clock: bool) -> None:
         self._folder.chmod(0o711)
-        for folder in (self.home, self.tmp, self._opt / "bin", self._etc):
+        for folder in (self.home, self.tmp, self._opt / "bin", self._opt / "libexec", self._etc):
             folder.mkdir(parents=True)
         self.tmp.chmod(0o1777)
         shutil.copyfile(_HERE / "helper.py", self._opt / "helper.py")
-        programs = self._opt / "bin"
-        if own_clock:
-            for shim in sorted((_HERE / "shims").iterdir()):
-                shutil.copyfile(shim, programs / shim.name)
-                (programs / shim.name).chmod(0o755)
-        for name, tool in (("kubectl", self._tools.kubectl), ("helm", self._tools.helm)):
+        programs, library = self._opt / "bin", self._opt / "libexec"
+        shims = [*sorted((_HERE / "shims/always").iterdir())]
+        shims += sorted((_HERE / "shims/stepped").iterdir()) if own_clock else []
+        for shim in shims:
+            shutil.copyfile(shim, programs / shim.name)
+            (programs / shim.name).chmod(0o755)
+        for name, tool in self._programs():
             if self._unsafe:
-                (programs / name).symlink_to(tool.resolve())
+                (library / name).symlink_to(tool.resolve())
             else:
-                (programs / name).touch()
+                (library / name).touch()
+            if not (programs / name).exists():
+                (programs / name).symlink_to(f"../libexec/{name}")
         if self.sandboxed and not Path("/usr/bin/python3").exists():
             (programs / "python3").symlink_to(_python()[0])
         uid = self.uid if self.uid is not None else 1000

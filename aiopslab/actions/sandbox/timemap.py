@@ -43,9 +43,11 @@ class TimeMap:
     def __init__(self) -> None:
         self._machine: list[float] = []
         self._cluster: list[float] = []
+        self._shift = 0.0
 
     def note(self, machine: float, cluster: float) -> None:
         """From ``machine`` on, the cluster's clock shows ``cluster``."""
+        self._shift = machine - cluster
         if self._cluster and self._cluster[-1] == cluster:
             return
         self._machine.append(machine)
@@ -80,7 +82,7 @@ class TimeMap:
 
     def _back(self, shown: float, fraction: float, shifts: Sequence[float]) -> float:
         if not shifts and shown < self._machine[0] - 1:
-            shifts = [math.floor(self._machine[-1] - self._cluster[-1])]  # before the run: no program's own time
+            shifts = [round(self._shift)]  # older than the run: no program's own time
         if not shifts:
             return self.at(shown + fraction)
         # Cluster times are whole seconds where kubectl prints them; the shift may have a fraction.

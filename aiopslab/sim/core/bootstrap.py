@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from aiopslab.sim.core.api import Api, WriteOptions
+from aiopslab.sim.core.controllers.volumes import LOCAL_PROVISIONER
 from aiopslab.sim.core.kubelet.agent import machine_id
 from aiopslab.sim.core.kubelet.heartbeat import healthy_conditions
 from aiopslab.sim.core.store import Key, Obj
@@ -81,6 +82,7 @@ def bootstrap(api: Api, bare: bool = False) -> None:
         _create_node(api, plan)
     _api_service(api)
     if not bare:
+        _storage_class(api)
         _cluster_dns(api)
         _metrics_server(api)
 
@@ -180,6 +182,20 @@ def _api_service(api: Api) -> None:
         "ports": [port],
     }
     api.put(Key("discovery.k8s.io/endpointslices", "default", "kubernetes"), slice_, "kube-apiserver")
+
+
+def _storage_class(api: Api) -> None:
+    """The default class: directories on the node that the first consumer runs on."""
+    body = {
+        "metadata": {
+            "name": "standard",
+            "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
+        },
+        "provisioner": LOCAL_PROVISIONER,
+        "reclaimPolicy": "Delete",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
+    api.create("storage.k8s.io/storageclasses", "", body, SYSTEM)
 
 
 def _account(api: Api, name: str) -> None:

@@ -201,8 +201,8 @@ def check_label_value(value: str, index: int) -> None:
             "must be no more than 63 bytes"
             if len(value) > 63
             else "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
-            "and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex "
-            "used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+            "and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', "
+            "regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
         )
         raise ValueError(f'unable to parse requirement: values[{index}][]: Invalid value: "{value}": {text}')
 

@@ -20,6 +20,8 @@ from aiopslab.sim.observe.series import SeriesStore
 from aiopslab.sim.observe.targets import MetricMetadata, Target
 from aiopslab.sim.world.counters import CounterSnapshot
 
+# The lab's own namespaces, which an agent must not find in any API (docs/seams.md).
+HIDDEN_NAMESPACES = frozenset({"lab-system", "chaos-mesh"})
 _PER_NODE_JOBS = (CADVISOR_JOB, KUBELET_JOB, NODE_JOB)
 _TARGET_METRICS = (
     "up",
@@ -42,12 +44,20 @@ class Counters(Protocol):
 class Scraper:
     """Takes a scrape each ``interval_s`` seconds of virtual time, all targets at the same instant.
 
-    A node whose Ready condition is Unknown does not answer: its targets are down and their series end.
+    Nothing of the ``hidden`` namespaces is scraped. A node whose Ready condition is Unknown does not answer: its
+    targets are down and their series end.
     """
 
     def __init__(
-        self, kernel: Kernel, store: Store, world: Counters, series: SeriesStore, interval_s: float = 15
+        self,
+        kernel: Kernel,
+        store: Store,
+        world: Counters,
+        series: SeriesStore,
+        interval_s: float = 15,
+        hidden: frozenset[str] = HIDDEN_NAMESPACES,
     ) -> None:
+        self._hidden = hidden
         self._kernel, self._store, self._world, self._series = kernel, store, world, series
         self.interval_s = interval_s
         self._exporters: list[Exporter] = [
@@ -101,7 +111,7 @@ class Scraper:
     def _cluster(self) -> Cluster:
         nodes = self._store.list("nodes")
         silent = frozenset(node["metadata"]["name"] for node in nodes if not _answers(node))
-        return Cluster({node["metadata"]["name"]: _address(node) for node in nodes}, silent)
+        return Cluster({node["metadata"]["name"]: _address(node) for node in nodes}, silent, self._hidden)
 
     def _note_targets(self, t_ms: int, pages: list[Page], cluster: Cluster) -> None:
         counts: dict[Endpoint, int] = {Endpoint("prometheus", "localhost:9090"): 0}

@@ -30,7 +30,9 @@ class Registry:
             )
         if self._programs.match(repository) is not None and not known_tag(tag):
             name = f"{full}:{tag}"
-            return f'failed to pull and unpack image "{name}": failed to resolve reference "{name}": {name}: not found'
+            return (
+                f'failed to pull and unpack image "{name}": failed to resolve reference "{name}": {name}: not found'
+            )
         return None
 
     def pull_seconds(self, image: str) -> float:

@@ -97,6 +97,12 @@ class Cluster:
         self.kernel.settle()
         return patched
 
+    def set_image(self, pod: str, image: str) -> None:
+        """Change the first container's image of a pod in place."""
+        ops = [{"op": "replace", "path": "/spec/containers/0/image", "value": image}]
+        self.api.patch("pods", self.namespace, pod, "json", ops, self.opts)
+        self.kernel.settle()
+
     def delete(self, resource: str, name: str, namespace: str | None = None, **options: Any) -> None:
         space = self.namespace if namespace is None else namespace
         self.api.delete(resource, space, name, DeleteOptions(manager="kubectl", **options))

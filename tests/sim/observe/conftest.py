@@ -77,31 +77,31 @@ class SteadyWorld:
     """Counters that grow in proportion to time; pods can be added and removed."""
 
     def __init__(self) -> None:
-        self.pods: list[tuple[str, str]] = []  # (pod, node)
+        self.containers: list[tuple[str, str, str]] = []  # (namespace, pod, node)
         self.generation = 0
         self.simulated = 0.0
         self.spans = [
             SpanSeries("web", "GET /", "SPAN_KIND_SERVER", "STATUS_CODE_UNSET", "shop", "web-0", "node-a")
         ]
 
-    def set_pods(self, pods: list[tuple[str, str]]) -> None:
-        self.pods = pods
+    def set_pods(self, containers: list[tuple[str, str, str]]) -> None:
+        self.containers = containers
         self.generation += 1
 
     def run_until(self, now: float) -> None:
         self.simulated = now
 
     def counters(self, now: float) -> CounterSnapshot:
-        n, age = len(self.pods), now - START
+        n, age = len(self.containers), now - START
         ints = np.full(n, int(age), np.int64)
         containers = ContainerCounters(
             self.generation,
-            [ContainerLabels("shop", p, f"uid-{p}", "server", 0, "shop/server:1", at) for p, at in self.pods],
+            [ContainerLabels(ns, p, f"uid-{p}", "server", 0, "shop/server:1", at) for ns, p, at in self.containers],
             np.full(n, 0.1 * age), np.full(n, 0.02 * age), np.full(n, 0.2), ints, ints // 2, np.full(n, 0.05 * age),
             *(np.full(n, size << 20, np.int64) for size in (50, 40, 10, 60, 70, 128)),
             *(np.full(n, count, np.int64) for count in (1, 8, 12, 20, 0)), np.full(n, START),
         )  # fmt: skip
-        sandboxes = [PodLabels("shop", p, f"uid-{p}", at) for p, at in self.pods]
+        sandboxes = [PodLabels(ns, p, f"uid-{p}", at) for ns, p, at in self.containers]
         pods = PodCounters(self.generation, sandboxes, ints * 1000, ints, ints * 500, ints)
         m = len(NODES)
         cpu = np.zeros((m, len(CPU_MODES)))
@@ -126,7 +126,7 @@ class Lab:
         names = [f"web-{i}" for i in range(pods)]
         for i, name in enumerate(names):
             self.put("pods", pod(name, i))
-        self.world.set_pods([(name, NODES[i % 2]) for i, name in enumerate(names)])
+        self.world.set_pods([("shop", name, NODES[i % 2]) for i, name in enumerate(names)])
         self.scraper = Scraper(self.kernel, self.kernel.store, self.world, self.series)
 
     def put(self, resource: str, obj: dict[str, Any]) -> None:

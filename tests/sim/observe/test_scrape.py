@@ -68,7 +68,7 @@ def test_runtime_ids_are_those_of_the_api(lab: Any) -> None:
 def test_a_deleted_pod_ends_at_once(lab: Any) -> None:
     lab.run(60)
     lab.kernel.store.remove(Key("pods", "shop", "web-1"))
-    lab.world.set_pods([p for p in lab.world.pods if p[0] != "web-1"])
+    lab.world.set_pods([p for p in lab.world.containers if p[1] != "web-1"])
     lab.run(15)
     assert ask(lab, 'count({pod="web-1",job!="otel"})') == {}
     assert ask(lab, 'count(container_processes)') == {"": 3.0}
@@ -109,6 +109,20 @@ def test_a_silent_node_is_down_and_comes_back(lab: Any, make_node: Any) -> None:
     lab.run(15)
     assert len(ask(lab, "container_processes")) == 4
     assert ask(lab, "count(up == 0)") == {}
+
+
+def test_nothing_of_the_lab_itself_is_scraped(lab: Any, make_pod: Any) -> None:
+    load = make_pod("load-1", 1)
+    load["metadata"]["namespace"] = "lab-system"
+    lab.put("pods", load)
+    lab.put("namespaces", {"metadata": {"name": "lab-system"}})
+    lab.world.containers.append(("lab-system", "load-1", "node-b"))
+    lab.world.spans.append(lab.world.spans[0]._replace(namespace="lab-system", pod="load-1", span_name="attack"))
+    lab.world.generation += 1
+    lab.run(30)
+    found = lab.series.select([], 0, round(lab.kernel.now * 1000))
+    assert [labels for labels in found.labels if "lab-system" in str(labels) or "load-1" in str(labels)] == []
+    assert ask(lab, "count(container_processes)") == {"": 4.0}
 
 
 def test_every_kind_of_object_has_metrics(lab: Any) -> None:

@@ -46,6 +46,8 @@ def by_utilization(samples: list[PodSample], target_percent: int, current: int) 
         return None
     usage = sum(one.usage or 0.0 for one in measured)
     request = sum(one.request for one in measured)
+    if not request:
+        return None
     percent = int(usage * 100 / request)
     ratio = percent / target_percent
 

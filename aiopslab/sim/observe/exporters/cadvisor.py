@@ -161,13 +161,13 @@ class _Plan:
     def __init__(self, owner: Cadvisor, snapshot: CounterSnapshot, cluster: Cluster, limited: np.ndarray) -> None:
         c, pods, nodes = snapshot.containers, snapshot.pods, snapshot.nodes
         layout = Layout(owner._series)
-        answers = np.array([found.node not in cluster.silent for found in c.labels], bool)
+        answers = np.array([_exposed(cluster, found) for found in c.labels], bool)
         self._rows = {"": np.flatnonzero(answers), "cpu": np.flatnonzero(answers & limited)}
         pairs = [owner.container_pairs(found) if ok else () for found, ok in zip(c.labels, answers, strict=True)]
         for column in _CONTAINER:
             for row in self._rows[column.needs].tolist():
                 layout.add(column.metric, _endpoint(c.labels[row].node), pairs[row], column.extra)
-        self._pod_rows = np.array([i for i, p in enumerate(pods.labels) if p.node not in cluster.silent], np.int64)
+        self._pod_rows = np.array([i for i, p in enumerate(pods.labels) if _exposed(cluster, p)], np.int64)
         self._lay_pods(owner, layout, pods)
         place = {(p.namespace, p.pod): i for i, p in enumerate(pods.labels)}
         self._pod_of = np.array([place.get((f.namespace, f.pod), -1) for f in c.labels], np.int64)
@@ -212,6 +212,10 @@ class _Plan:
             parts.append(total[self._node_rows])
         parts += [np.asarray(found, float)[self._node_rows] for found in (nodes.cores, nodes.memory_total_bytes)]
         return np.concatenate(parts)
+
+
+def _exposed(cluster: Cluster, labels: ContainerLabels | PodLabels) -> bool:
+    return labels.node not in cluster.silent and labels.namespace not in cluster.hidden
 
 
 def _sum_by(values: Floats, group: Ints, size: int) -> Floats:

@@ -51,6 +51,10 @@ FAMILIES: dict[str, _Family] = {
 }
 
 
+def _hides(cluster: Cluster, key: Key) -> bool:
+    return key.namespace in cluster.hidden or (key.resource == "namespaces" and key.name in cluster.hidden)
+
+
 class KubeStateMetrics:
     """All families of all objects, cached per object."""
 
@@ -76,7 +80,7 @@ class KubeStateMetrics:
         if self._dirty:
             same_series = True
             for key in sorted(self._dirty):
-                same_series &= self._look_again(key)
+                same_series &= _hides(cluster, key) or self._look_again(key)
             self._dirty.clear()
             known = [self._known[key] for key in sorted(self._known)]
             if known:

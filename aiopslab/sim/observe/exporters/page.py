@@ -49,6 +49,7 @@ class Cluster:
 
     addresses: Mapping[str, str]  # node name -> internal IP
     silent: frozenset[str]  # nodes whose kubelet and exporters cannot be reached
+    hidden: frozenset[str] = frozenset()  # namespaces of which nothing is exposed
 
 
 class Exporter(Protocol):

@@ -28,17 +28,22 @@ class SpanMetrics:
         self._series = series
         self._ids = np.empty((0, len(_LE) + 3), np.int64)
         self._flat = self._ids.ravel()
+        self._known = 0  # series of the world that were looked at
+        self._rows: list[int] = []  # those that are exposed
 
     def collect(self, snapshot: CounterSnapshot, cluster: Cluster) -> Page:
         """All series there ever were: the connector keeps counting from where it was."""
         spans = snapshot.spans
-        known = len(self._ids)
-        if len(spans.labels) > known:
-            new = [self._lay_out(labels) for labels in spans.labels[known:]]
-            self._ids = np.concatenate([self._ids, np.array(new, np.int64)])
+        new = range(self._known, len(spans.labels))
+        shown = [row for row in new if spans.labels[row].namespace not in cluster.hidden]
+        self._known = len(spans.labels)
+        if shown:
+            ids = [self._lay_out(spans.labels[row]) for row in shown]
+            self._ids = np.concatenate([self._ids, np.array(ids, np.int64)])
             self._flat = self._ids.ravel()
+            self._rows += shown
         columns = np.column_stack([spans.buckets, spans.count, spans.count, spans.sum_ms]).astype(float)
-        return Page(self._flat, columns.ravel(), {COLLECTOR: self._flat.size})
+        return Page(self._flat, columns[self._rows].ravel(), {COLLECTOR: self._flat.size})
 
     def _lay_out(self, labels: SpanSeries) -> list[int]:
         layout = Layout(self._series)

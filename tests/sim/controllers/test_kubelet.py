@@ -1,0 +1,523 @@
+"""The virtual kubelet: start, images, configuration, probes, restarts, ends, files."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from aiopslab.sim.core.kernel import parse_time
+from aiopslab.sim.core.kubelet.images import canonical, duration
+from aiopslab.sim.core.kubelet.run import Backoff
+from aiopslab.sim.core.ports import ContainerExit, ExecResult, ProbeResult, StartResult
+from aiopslab.sim.core.store import Key
+
+HTTP = {"httpGet": {"path": "/", "port": "web"}}
+PORT = [{"name": "web", "containerPort": 8080}]
+
+
+def _state(cluster, pod: str, index: int = 0, field: str = "containerStatuses") -> dict:
+    return cluster.get("pods", pod)["status"][field][index]
+
+
+def _waiting(cluster, pod: str) -> str:
+    return _state(cluster, pod)["state"].get("waiting", {}).get("reason", "")
+
+
+def _ready(cluster, pod: str) -> bool:
+    return ("Ready", "True", "") in cluster.conditions("pods", pod)
+
+
+def test_first_status_then_running_with_everything_filled_in(scripted, make):
+    scripted.create("pods", make.pod("p"))
+    first = scripted.get("pods", "p")["status"]
+    assert (first["phase"], first["containerStatuses"][0]["state"]) == (
+        "Pending", {"waiting": {"reason": "ContainerCreating"}},
+    )  # fmt: skip
+    assert scripted.conditions("pods", "p") == [
+        ("PodReadyToStartContainers", "False", ""),
+        ("Initialized", "True", ""),
+        ("Ready", "False", "ContainersNotReady"),
+        ("ContainersReady", "False", "ContainersNotReady"),
+        ("PodScheduled", "True", ""),
+    ]
+    assert first["conditions"][2]["message"] == "containers with unready status: [c]"
+    scripted.wait(5)
+    pod = scripted.get("pods", "p")
+    status = pod["status"]
+    node = int(pod["spec"]["nodeName"].removeprefix("node-"))
+    assert status["phase"] == "Running" and status["qosClass"] == "BestEffort" and status["startTime"]
+    assert status["podIP"].startswith(f"10.244.{node}.") and status["podIPs"] == [{"ip": status["podIP"]}]
+    assert status["hostIP"] == f"172.18.0.{node + 2}"
+    entry = status["containerStatuses"][0]
+    assert entry["ready"] and entry["started"] and entry["restartCount"] == 0 and entry["lastState"] == {}
+    assert entry["image"] == "docker.io/library/nginx:1.25"
+    assert entry["imageID"].startswith("docker.io/library/nginx@sha256:") and len(entry["imageID"]) == 94
+    assert entry["containerID"].startswith("containerd://") and len(entry["containerID"]) == 77
+
+
+def test_events_of_a_first_and_of_a_second_start(scripted, make):
+    where = {"nodeName": "node-1"}
+    scripted.create("pods", make.pod("a", make.pod_spec(**where)))
+    scripted.wait(5)
+    first = scripted.events(kind="Pod")
+    assert first[0] == 'Pulling image "nginx:1.25"' and first[2:] == ["Container created", "Container started"]
+    assert first[1].startswith('Successfully pulled image "nginx:1.25" in 1.')
+    assert first[1].endswith(" including waiting). Image size: 12345 bytes.")
+    scripted.create("pods", make.pod("b", make.pod_spec(**where)))
+    scripted.wait(2)
+    present = 'Container image "nginx:1.25" already present on machine and can be accessed by the pod'
+    assert present in scripted.events("Pulled")
+    event = next(e for e in scripted.list("events") if e["reason"] == "Created")
+    assert event["involvedObject"]["fieldPath"] == "spec.containers{c}"
+    assert event["source"] == {"component": "kubelet", "host": "node-1"}
+
+
+def test_image_pull_backoff_and_recovery(scripted, make):
+    scripted.create("pods", make.pod("p", make.pod_spec([make.container(image="missing:1")])))
+    scripted.wait_for(lambda: _waiting(scripted, "p") == "ErrImagePull")
+    scripted.wait_for(lambda: _waiting(scripted, "p") == "ImagePullBackOff")
+    state = _state(scripted, "p")["state"]["waiting"]
+    assert state["message"] == 'Back-off pulling image "missing:1": ErrImagePull: missing:1: not found'
+    assert scripted.get("pods", "p")["status"]["phase"] == "Pending"
+    assert {"Error: ErrImagePull", "Error: ImagePullBackOff", 'Back-off pulling image "missing:1"',
+            'Failed to pull image "missing:1": missing:1: not found'} <= set(scripted.events())  # fmt: skip
+    scripted.wait(300)
+    pulls = next(e for e in scripted.list("events") if e["reason"] == "Pulling")["count"]
+    assert 4 <= pulls <= 7  # 10, 20, 40, 80, 160 s
+    scripted.set_image("p", "nginx:1.26")
+    scripted.wait(5)
+    assert scripted.get("pods", "p")["status"]["phase"] == "Running"
+
+
+def test_never_pull(scripted, make):
+    scripted.create("pods", make.pod("p", make.pod_spec([make.container(imagePullPolicy="Never")])))
+    scripted.wait(3)
+    assert _waiting(scripted, "p") == "ErrImageNeverPull"
+
+
+def test_missing_config_map_key_then_present(scripted, make):
+    env = [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "cfg", "key": "a"}}}]
+    scripted.create("pods", make.pod("p", make.pod_spec([make.container(env=env)])))
+    scripted.wait(5)
+    assert _state(scripted, "p")["state"]["waiting"] == {
+        "reason": "CreateContainerConfigError", "message": 'configmap "cfg" not found',
+    }  # fmt: skip
+    assert 'Error: configmap "cfg" not found' in scripted.events("Failed")
+    scripted.create("configmaps", {"metadata": {"name": "cfg"}, "data": {"b": "1"}})
+    scripted.wait(20)
+    assert _state(scripted, "p")["state"]["waiting"]["message"] == "couldn't find key a in ConfigMap shop/cfg"
+    scripted.patch("configmaps", "cfg", {"data": {"a": "1"}})
+    scripted.wait(20)
+    assert _ready(scripted, "p") and scripted.world.started[-1].env["A"] == "1"
+
+
+def test_missing_volume_keeps_creating_and_says_why(scripted, make):
+    volume = {"name": "v", "configMap": {"name": "cfg"}}
+    mount = [{"name": "v", "mountPath": "/etc/app"}]
+    scripted.create("pods", make.pod("p", make.pod_spec([make.container(volumeMounts=mount)], volumes=[volume])))
+    scripted.wait(5)
+    assert _waiting(scripted, "p") == "ContainerCreating"
+    assert scripted.events("FailedMount") == ['MountVolume.SetUp failed for volume "v" : configmap "cfg" not found']
+    scripted.create("configmaps", {"metadata": {"name": "cfg"}, "data": {"a.conf": "x=1"}})
+    scripted.wait(30)
+    assert scripted.world.started[0].files["/etc/app/a.conf"] == "x=1"
+
+
+def test_environment_and_files_are_resolved(scripted, make):
+    scripted.create("secrets", {"metadata": {"name": "s"}, "data": {"k": base64.b64encode(b"hush").decode()}})
+    scripted.create("configmaps", {"metadata": {"name": "cfg"}, "data": {"X": "1"}})
+    scripted.create("services", {"metadata": {"name": "my-db"}, "spec": {"ports": [{"name": "sql", "port": 5432}]}})
+    env = [
+        {"name": "PLAIN", "value": "v"},
+        {"name": "EXPANDED", "value": "$(PLAIN)-$(NOPE)-$$(PLAIN)"},
+        {"name": "SECRET", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
+        {"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+        {"name": "LABEL", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['app']"}}},
+        {"name": "LIMIT", "valueFrom": {"resourceFieldRef": {"resource": "limits.memory", "divisor": "1Mi"}}},
+        {"name": "GONE", "valueFrom": {"secretKeyRef": {"name": "none", "key": "k", "optional": True}}},
+    ]
+    one = make.container(
+        env=env, envFrom=[{"prefix": "P_", "configMapRef": {"name": "cfg"}}], command=["run"], args=["--to=$(PLAIN)"],
+        resources={"limits": {"memory": "64Mi", "cpu": "500m"}},
+    )  # fmt: skip
+    scripted.create("pods", make.pod("p", make.pod_spec([one]), labels={"app": "x"}))
+    scripted.wait(5)
+    (spec,) = scripted.world.started
+    pod = scripted.get("pods", "p")
+    wanted = {
+        "PLAIN": "v", "EXPANDED": "v-$(NOPE)-$(PLAIN)", "SECRET": "hush", "IP": pod["status"]["podIP"], "LABEL": "x",
+        "LIMIT": "64", "P_X": "1", "HOSTNAME": "p", "KUBERNETES_SERVICE_HOST": "10.96.0.1",
+        "MY_DB_SERVICE_PORT": "5432", "MY_DB_SERVICE_PORT_SQL": "5432",
+    }  # fmt: skip
+    assert wanted.items() <= spec.env.items() and "GONE" not in spec.env
+    assert spec.env["MY_DB_PORT"] == f"tcp://{spec.env['MY_DB_SERVICE_HOST']}:5432"
+    assert spec.command == ("run", "--to=v")
+    assert (spec.cpu_limit_cores, spec.memory_limit_bytes) == (0.5, 64 * 2**20)
+    account = "/var/run/secrets/kubernetes.io/serviceaccount"
+    assert spec.files[f"{account}/namespace"] == "shop" and spec.files[f"{account}/ca.crt"] == "CA"
+    assert spec.files[f"{account}/token"]
+
+
+def test_changed_config_map_reaches_the_files_within_90_seconds(scripted, make):
+    scripted.create("configmaps", {"metadata": {"name": "cfg"}, "data": {"a": "1"}})
+    volume = {"name": "v", "configMap": {"name": "cfg"}}
+    mounts = [{"name": "v", "mountPath": "/c"}, {"name": "v", "mountPath": "/one", "subPath": "a"}]
+    scripted.create("pods", make.pod("p", make.pod_spec([make.container(volumeMounts=mounts)], volumes=[volume])))
+    scripted.wait(5)
+    assert scripted.world.started[0].files["/one"] == "1"
+    scripted.patch("configmaps", "cfg", {"data": {"a": "2"}})
+    scripted.wait(55)
+    assert scripted.world.refreshed == []
+    scripted.wait(40)
+    ((pod, files),) = scripted.world.refreshed
+    assert pod == "p" and files["/c/a"] == "2" and "/one" not in files
+
+
+def test_crash_loop_timings(scripted, make):
+    command = make.container(command=["sh", "-c", "exit 3"])
+    scripted.create("pods", make.pod("p", make.pod_spec([command])))
+    scripted.wait_for(lambda: _waiting(scripted, "p") == "CrashLoopBackOff")
+    entry, uid = _state(scripted, "p"), scripted.get("pods", "p")["metadata"]["uid"]
+    assert entry["state"]["waiting"]["message"] == f"back-off 10s restarting failed container=c pod=p_shop({uid})"
+    assert entry["lastState"]["terminated"]["exitCode"] == 3 and entry["lastState"]["terminated"]["reason"] == "Error"
+    assert entry["restartCount"] == 1 and not entry["ready"] and not entry["started"]
+    assert f"Back-off restarting failed container c in pod p_shop({uid})" in scripted.events("BackOff")
+    assert scripted.get("pods", "p")["status"]["phase"] == "Running"
+    starts = []
+    scripted.world.on_start = lambda spec: starts.append(scripted.kernel.now) or StartResult(0.0, 3)
+    scripted.wait(700)
+    gaps = [round(after - before) for before, after in zip(starts, starts[1:], strict=False)]
+    assert gaps[:5] == [20, 40, 80, 160, 300] or [abs(g - w) <= 1 for g, w in zip(gaps, [20, 40, 80, 160, 300])]
+    assert all(abs(gap - wanted) <= 1 for gap, wanted in zip(gaps, [20, 40, 80, 160, 300], strict=False))
+
+
+def test_long_run_resets_the_crash_backoff():
+    backoff = Backoff()
+    at = 0.0
+    for wanted in (0.0, 10.0, 20.0, 40.0):
+        assert backoff.waiting_until(at) - at == wanted
+        backoff.next(at)
+    assert backoff.waiting_until(at + 601) == at + 601
+    backoff.next(at + 601)
+    assert backoff.delay_s == 10.0
+
+
+@pytest.mark.parametrize(
+    ("command", "policy", "phase", "reason", "code"),
+    [
+        (["true"], "Never", "Succeeded", "Completed", 0),
+        (["true"], "OnFailure", "Succeeded", "Completed", 0),
+        (["sh", "-c", "exit 7"], "Never", "Failed", "Error", 7),
+    ],
+)
+def test_pods_that_end(bare, make, command, policy, phase, reason, code):
+    bare.create("pods", make.pod("p", make.pod_spec([make.container(command=command)], restartPolicy=policy)))
+    bare.wait(3)
+    assert bare.get("pods", "p")["status"]["phase"] == phase
+    ended = _state(bare, "p")["state"]["terminated"]
+    assert (ended["reason"], ended["exitCode"]) == (reason, code)
+    wanted = "PodCompleted" if phase == "Succeeded" else "PodFailed"
+    assert bare.conditions("pods", "p") == [
+        ("PodReadyToStartContainers", "False", ""),
+        ("Initialized", "True", ""),
+        ("Ready", "False", wanted),
+        ("ContainersReady", "False", wanted),
+        ("PodScheduled", "True", ""),
+    ]
+
+
+def test_one_of_two_containers_ends_under_never(bare, make):
+    both = [make.container("a"), make.container("b", command=["true"])]
+    bare.create("pods", make.pod("p", make.pod_spec(both, restartPolicy="Never")))
+    bare.wait(3)
+    assert bare.get("pods", "p")["status"]["phase"] == "Running" and not _ready(bare, "p")
+
+
+def test_start_error(scripted, make):
+    scripted.world.on_start = lambda spec: StartResult(error='exec: "nope": executable file not found in $PATH')
+    scripted.create("pods", make.pod("p"))
+    scripted.wait_for(lambda: _waiting(scripted, "p") == "CrashLoopBackOff")
+    ended = _state(scripted, "p")["lastState"]["terminated"]
+    assert (ended["reason"], ended["exitCode"]) == ("StartError", 128)
+    assert any("executable file not found" in text for text in scripted.events("Failed"))
+
+
+def test_oom_kill_reported_by_the_world(scripted, make):
+    scripted.create("pods", make.pod("p"))
+    scripted.wait(5)
+    scripted.world.pending_exits = [ContainerExit(scripted.world.started[0].ref, 137, "OOMKilled")]
+    scripted.wait(10)
+    entry = _state(scripted, "p")
+    assert entry["lastState"]["terminated"]["reason"] == "OOMKilled" and entry["restartCount"] == 1
+    assert "running" in entry["state"]
+    assert [spec.ref.attempt for spec in scripted.world.started] == [0, 1]
+
+
+# Probes ---------------------------------------------------------------------------------------------------
+
+
+def test_readiness_follows_the_probe_with_its_thresholds(scripted, make):
+    answers = {"ok": True}
+    text = 'Get "http://10.244.1.5:8080/": dial tcp 10.244.1.5:8080: connect: connection refused'
+    seen = []
+
+    def answer(ref, probe, now):
+        seen.append(probe["httpGet"]["port"])
+        return ProbeResult(answers["ok"], text)
+
+    scripted.world.answer = answer
+    one = make.container(ports=PORT, readinessProbe={**HTTP, "periodSeconds": 5, "successThreshold": 2})
+    scripted.create("pods", make.pod("p", make.pod_spec([one])))
+    scripted.wait(5)
+    assert scripted.get("pods", "p")["status"]["phase"] == "Running" and not _ready(scripted, "p")
+    scripted.wait(6)
+    assert _ready(scripted, "p") and set(seen) == {8080}
+    answers["ok"] = False
+    scripted.wait(11)
+    assert _ready(scripted, "p")
+    scripted.wait(5)
+    assert not _ready(scripted, "p")
+    assert scripted.events("Unhealthy") == [f"Readiness probe failed: {text}"]
+    answers["ok"] = True
+    scripted.wait(11)
+    assert _ready(scripted, "p")
+
+
+def test_initial_delay(scripted, make):
+    one = make.container(ports=PORT, readinessProbe={**HTTP, "initialDelaySeconds": 20})
+    scripted.create("pods", make.pod("p", make.pod_spec([one])))
+    scripted.wait(20)
+    assert scripted.world.probe_calls == 0
+    scripted.wait(12)
+    assert _ready(scripted, "p")
+
+
+def test_liveness_failure_restarts_the_container(scripted, make):
+    sick = {"on": False}
+    scripted.world.answer = lambda ref, probe, now: ProbeResult(not sick["on"], "HTTP probe failed with statuscode: 500")
+    scripted.world.stop_answer = (3.0, 137)
+    scripted.create("pods", make.pod("p", make.pod_spec([make.container(ports=PORT, livenessProbe=HTTP)])))
+    scripted.wait(5)
+    sick["on"] = True
+    scripted.wait_for(lambda: scripted.events("Killing"))
+    sick["on"] = False
+    assert scripted.events("Killing") == ["Container c failed liveness probe, will be restarted"]
+    unhealthy = next(e for e in scripted.list("events") if e["reason"] == "Unhealthy")
+    assert unhealthy["message"] == "Liveness probe failed: HTTP probe failed with statuscode: 500"
+    assert unhealthy["count"] == 3
+    scripted.wait(6)
+    entry = _state(scripted, "p")
+    assert entry["restartCount"] == 1 and "running" in entry["state"]
+    assert entry["lastState"]["terminated"]["exitCode"] == 137
+    scripted.wait(60)
+    assert _state(scripted, "p")["restartCount"] == 1
+
+
+def test_startup_probe_holds_the_others_back(scripted, make):
+    kinds = []
+    up = {"ok": False}
+
+    def answer(ref, probe, now):
+        kinds.append("startup" if probe.get("failureThreshold") == 30 else "other")
+        return ProbeResult(up["ok"], "no")
+
+    scripted.world.answer = answer
+    startup = {**HTTP, "periodSeconds": 2, "failureThreshold": 30}
+    one = make.container(ports=PORT, startupProbe=startup, readinessProbe=HTTP, livenessProbe=HTTP)
+    scripted.create("pods", make.pod("p", make.pod_spec([one])))
+    scripted.wait(20)
+    assert set(kinds) == {"startup"} and not _state(scripted, "p")["started"]
+    up["ok"] = True
+    scripted.wait(4)
+    assert _state(scripted, "p")["started"] and _ready(scripted, "p")
+    before = len([kind for kind in kinds if kind == "startup"])
+    scripted.wait(20)
+    assert len([kind for kind in kinds if kind == "startup"]) == before
+
+
+def test_steady_probes_write_nothing(scripted, make):
+    probes = {"readinessProbe": HTTP, "livenessProbe": HTTP}
+    spec = make.pod_spec([make.container(ports=PORT, **probes)])
+    scripted.create("apps/deployments", make.workload("web", 5, spec))
+    scripted.wait(60)
+    revisions = [pod["metadata"]["resourceVersion"] for pod in scripted.list("pods")]
+    calls = scripted.world.probe_calls
+    scripted.wait(300)
+    assert scripted.world.probe_calls - calls == 5 * 2 * 30
+    assert [pod["metadata"]["resourceVersion"] for pod in scripted.list("pods")] == revisions
+
+
+# Init containers, sidecars, ends -----------------------------------------------------------------------------
+
+
+def test_init_containers_run_in_order(scripted, make):
+    inits = [make.container("i", command=["true"]), make.container("j", command=["true"])]
+    scripted.create("pods", make.pod("p", make.pod_spec(initContainers=inits)))
+    status = scripted.get("pods", "p")["status"]
+    assert status["containerStatuses"][0]["state"]["waiting"]["reason"] == "PodInitializing"
+    assert scripted.get("pods", "p")["status"]["conditions"][1]["message"] == "containers with incomplete status: [i j]"
+    scripted.wait(12)
+    assert [spec.ref.container for spec in scripted.world.started] == ["i", "j", "c"]
+    assert _ready(scripted, "p")
+    entry = _state(scripted, "p", 0, "initContainerStatuses")
+    assert entry["state"]["terminated"]["reason"] == "Completed" and entry["ready"]
+
+
+def test_failing_init_container_backs_off(scripted, make):
+    init = make.container("i", command=["false"])
+    scripted.create("pods", make.pod("p", make.pod_spec(initContainers=[init])))
+    scripted.wait(8)
+    entry = _state(scripted, "p", 0, "initContainerStatuses")
+    assert entry["state"]["waiting"]["reason"] == "CrashLoopBackOff" and entry["restartCount"] == 1
+    assert scripted.get("pods", "p")["status"]["phase"] == "Pending"
+    assert ("Initialized", "False", "ContainersNotInitialized") in scripted.conditions("pods", "p")
+
+
+def test_sidecar_starts_first_and_stops_last(scripted, make):
+    sidecar = make.container("side", restartPolicy="Always")
+    spec = make.pod_spec([make.container(command=["true"])], initContainers=[sidecar], restartPolicy="Never")
+    scripted.create("pods", make.pod("p", spec))
+    scripted.wait(8)
+    assert [one.ref.container for one in scripted.world.started] == ["side", "c"]
+    assert scripted.get("pods", "p")["status"]["phase"] == "Succeeded"
+    assert "terminated" in _state(scripted, "p", 0, "initContainerStatuses")["state"]
+
+
+def test_graceful_deletion(scripted, make):
+    scripted.world.stop_answer = (4.0, 143)
+    scripted.create("pods", make.pod("p"))
+    scripted.wait(5)
+    uid, address = scripted.get("pods", "p")["metadata"]["uid"], scripted.get("pods", "p")["status"]["podIP"]
+    scripted.delete("pods", "p")
+    assert scripted.get("pods", "p")["metadata"]["deletionGracePeriodSeconds"] == 30
+    assert scripted.events("Killing") == ["Stopping container c"]
+    scripted.wait(3.5)
+    assert scripted.find("pods", "p") is not None
+    scripted.wait(0.6)
+    assert _state(scripted, "p")["state"]["terminated"]["exitCode"] == 143
+    scripted.wait(1)
+    assert scripted.find("pods", "p") is None and scripted.world.forgotten == [uid]
+    scripted.create("pods", make.pod("p"))
+    scripted.wait(5)
+    again = scripted.get("pods", "p")
+    assert again["metadata"]["uid"] != uid and again["status"]["podIP"] == address
+
+
+def test_forced_deletion_stops_the_container_all_the_same(scripted, make):
+    scripted.create("pods", make.pod("p"))
+    scripted.wait(5)
+    uid = scripted.get("pods", "p")["metadata"]["uid"]
+    scripted.delete("pods", "p", grace_s=0)
+    assert scripted.find("pods", "p") is None
+    scripted.wait(3)
+    assert scripted.world.forgotten == [uid]
+
+
+def test_deletion_while_the_image_is_pulled(scripted, make):
+    scripted.world.images.seconds = 60.0
+    scripted.create("pods", make.pod("p"))
+    scripted.wait(5)
+    scripted.delete("pods", "p")
+    scripted.wait(3)
+    assert scripted.find("pods", "p") is None
+    scripted.wait(100)
+    assert scripted.world.started == []
+
+
+def test_pre_stop_sleep_delays_the_end(scripted, make):
+    hook = {"preStop": {"sleep": {"seconds": 5}}}
+    scripted.create("pods", make.pod("p", make.pod_spec([make.container(lifecycle=hook)])))
+    scripted.wait(5)
+    scripted.delete("pods", "p")
+    scripted.wait(4.9)
+    assert "running" in _state(scripted, "p")["state"]
+    scripted.wait(2)
+    assert scripted.find("pods", "p") is None
+
+
+def test_failing_post_start_hook_kills_the_container(scripted, make):
+    scripted.world.exec = lambda ref, argv, stdin, now: ExecResult(exit_code=1)
+    hook = {"postStart": {"exec": {"command": ["no"]}}}
+    scripted.create("pods", make.pod("p", make.pod_spec([make.container(lifecycle=hook)])))
+    scripted.wait(5)
+    assert scripted.events("FailedPostStartHook") == ["PostStartHook failed"]
+    assert _state(scripted, "p")["restartCount"] >= 1
+
+
+def test_changed_image_restarts_the_container_in_place(scripted, make):
+    scripted.create("pods", make.pod("p"))
+    scripted.wait(5)
+    scripted.set_image("p", "nginx:1.27")
+    scripted.wait(6)
+    assert scripted.events("Killing") == ["Container c definition changed, will be restarted"]
+    entry = _state(scripted, "p")
+    assert entry["image"] == "docker.io/library/nginx:1.27" and entry["restartCount"] == 1
+
+
+def test_active_deadline(scripted, make):
+    scripted.create("pods", make.pod("p", make.pod_spec(activeDeadlineSeconds=10)))
+    scripted.wait(15)
+    status = scripted.get("pods", "p")["status"]
+    assert (status["phase"], status["reason"]) == ("Failed", "DeadlineExceeded")
+    assert "terminated" in _state(scripted, "p")["state"]
+
+
+def test_readiness_gate(bare, make):
+    bare.create("pods", make.pod("p", make.pod_spec(readinessGates=[{"conditionType": "x.io/gate"}])))
+    bare.wait(3)
+    assert ("Ready", "False", "ReadinessGatesNotReady") in bare.conditions("pods", "p")
+    status = bare.get("pods", "p")["status"]
+    gate = {"type": "x.io/gate", "status": "True"}
+    bare.api.put_status(Key("pods", "shop", "p"), {**status, "conditions": [*status["conditions"], gate]}, "test")
+    bare.kernel.settle()
+    assert _ready(bare, "p")
+
+
+def test_a_pod_that_does_not_fit_its_node_is_rejected(bare, make):
+    spec = make.pod_spec([make.container(resources={"requests": {"cpu": "5"}})], nodeName="node-1")
+    bare.create("pods", make.pod("p", spec))
+    status = bare.get("pods", "p")["status"]
+    assert (status["phase"], status["reason"]) == ("Failed", "OutOfcpu")
+    assert status["message"].startswith("Pod was rejected: Node didn't have enough resource: cpu, requested: 5000")
+
+
+def test_nodes_without_a_kubelet_run_nothing(bare, make):
+    bare.create("nodes", {"metadata": {"name": "other"}}, namespace="")
+    bare.create("pods", make.pod("p", make.pod_spec(nodeName="other")))
+    bare.wait(5)
+    assert bare.get("pods", "p")["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
+
+
+def test_leases_are_renewed_every_ten_seconds(bare):
+    key = Key("coordination.k8s.io/leases", "kube-node-lease", "node-1")
+
+    def renewed() -> float:
+        return parse_time(bare.kernel.store.get(key)["spec"]["renewTime"])
+
+    first = renewed()
+    bare.wait(35)
+    assert renewed() - first == 30
+
+
+@pytest.mark.parametrize(
+    ("image", "name"),
+    [
+        ("nginx", "docker.io/library/nginx:latest"),
+        ("redis:alpine", "docker.io/library/redis:alpine"),
+        ("a/b:1", "docker.io/a/b:1"),
+        ("registry.k8s.io/pause:3.10", "registry.k8s.io/pause:3.10"),
+        ("localhost:5000/x", "localhost:5000/x:latest"),
+        ("x@sha256:ab", "docker.io/library/x@sha256:ab"),
+    ],
+)
+def test_canonical_image_names(image, name):
+    assert canonical(image) == name
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.412, "412ms"), (1.2, "1.2s"), (10.0, "10s"), (62.5, "1m2.5s"), (300, "5m0s"), (3725, "1h2m5s"), (0, "0s")],
+)
+def test_durations_are_written_as_go_does(seconds, text):
+    assert duration(seconds) == text
