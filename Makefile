@@ -21,7 +21,7 @@ PROBLEM ?= hipster-target-port-incident-1
 AGENT ?= triage
 SEED ?= 7
 JOBS ?= 2
-SUITE ?= conformance/kubernetes
+SUITE ?= ../shared/conformance/kubernetes
 
 .PHONY: setup demo test check bench conformance docs clean
 

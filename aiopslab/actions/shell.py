@@ -75,15 +75,14 @@ class Shell:
         hidden: Sequence[Path] = (),
         began: tuple[float, float] | None = None,
         limits: ShellLimits | None = None,
-        unsafe_shell: bool = False,
     ) -> None:
         """``kubeconfig`` is the agent's. ``hidden`` names host folders with answers. ``began``: an early
         moment of the run as machine time and cluster time (Unix seconds). Raises UsageError
-        without a sandbox unless ``unsafe_shell``.
+        without a sandbox.
         """
         self._cluster, self._limits = cluster, limits or ShellLimits()
         self._stepped = cluster.clock.mode == "stepped"
-        self.room = Room(tools, hidden=hidden, own_clock=self._stepped, unsafe=unsafe_shell)
+        self.room = Room(tools, hidden=hidden, own_clock=self._stepped)
         self._times = TimeMap()
         if began is not None:
             self._times.note(*began)

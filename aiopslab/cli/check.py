@@ -102,11 +102,12 @@ def prove(nothing: Finished, solution: Finished) -> list[Check]:
 
 def _healthy_before(run: Finished) -> Check:
     name = "healthy before"
-    passed = [phase for phase in run.record.phases if phase.name == "baseline"]
-    if run.record.injection is None and run.record.outcome == "lab-failure":
-        return Check(name=name, ok=False, detail=run.record.failure)
-    span = f"{passed[0].end_s - passed[0].start_s:.0f} s" if passed else "the baseline"
-    return Check(name=name, ok=bool(passed), detail=f"Every service level held for {span}.")
+    phases = {phase.name: phase for phase in run.record.phases}
+    if "inject" not in phases:  # the gate at the end of the baseline did not open
+        return Check(name=name, ok=False, detail=run.record.failure or "The run never got to the injection.")
+    baseline = phases["baseline"]
+    span_s = baseline.end_s - baseline.start_s
+    return Check(name=name, ok=True, detail=f"Every service level held after {span_s:.0f} s of operation.")
 
 
 def _symptom(run: Finished) -> Check:
@@ -121,8 +122,10 @@ def _symptom(run: Finished) -> Check:
 
 def _verdict(name: str, run: Finished, wanted: str) -> Check:
     result: Any = run.result
-    reasons = [f"{row.name}: {row.detail}" for row in result.checks if row.ok is not True][:_REASONS_SHOWN]
-    text = f"Verdict {result.verdict}, score {result.score:.2f}. {' '.join(reasons)}".strip()
+    text = f"Verdict {result.verdict}, score {result.score:.2f}."
+    if result.verdict != wanted:
+        reasons = [f"{row.name}: {row.detail}" for row in result.checks if row.ok is not True]
+        text = " ".join([text, *reasons[:_REASONS_SHOWN]])
     return Check(name=name, ok=result.verdict == wanted, detail=text)
 
 

@@ -32,7 +32,9 @@ def up(
     from aiopslab.catalog.bundles import bundle_roots
 
     chosen = _find_app(app, bundle) if app else None
-    options = ClusterOptions(seed=draw_seed(seed), clock="wall", bundles=bundle_roots(bundle or []), bare=bare)
+    options = ClusterOptions(
+        seed=draw_seed(seed), clock="wall", bundles=bundle_roots(bundle or []), bare=bare
+    )
     state = background.up(options, port)
     try:
         state |= _prepare(state, options, chosen)

@@ -88,7 +88,8 @@ class Display(AbstractContextManager["Display"]):
             return
         detail = event.detail
         head = f"  step {detail.get('step')}/{detail.get('max_steps')}  "
-        body = _shortened(event.text)
+        command = detail.get("args", {}).get("command") if detail.get("action") == "exec_shell" else None
+        body = _shortened(f"$ {command}" if command else event.text)
         self._console.print(Text(head + body, style="" if detail.get("valid", True) else "yellow"))
 
     def _submitted(self, event: Event) -> None:

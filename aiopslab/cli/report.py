@@ -27,7 +27,7 @@ def print_report(record: RunRecord, result: Result, folder: Path) -> None:
     _section(out, "What broke", [_what_broke(record)])
     _section(out, "What the agent said", _said(record))
     _section(out, "Checks", [_checks_table(result.checks)])
-    _section(out, "Times", [_times_line(record)])
+    _section(out, "Times", [_times_line(record, result)])
     out.print(Text(f"Record: {folder.resolve()}", style="dim"))
 
 
@@ -89,16 +89,19 @@ def _checks_table(checks: list[Check]) -> Table:
     return table
 
 
-def _times_line(record: RunRecord) -> str:
+def _times_line(record: RunRecord, result: Result) -> str:
     found = times(record)
     stages = [
-        ("detected", "detect_s"),
-        ("localized", "localize_s"),
-        ("analyzed", "analyze_s"),
-        ("repaired", "mitigate_s"),
+        ("detection", "detect_s"),
+        ("localization", "localize_s"),
+        ("analysis", "analyze_s"),
+        ("mitigation", "mitigate_s"),
     ]
     parts = [f"{word} after {found[key]:.0f} s" for word, key in stages if found[key] is not None]
-    effort = f"{record.steps} steps"
+    recovered_s = result.metrics.get("recovered_s")
+    if recovered_s:
+        parts.append(f"users served well again from {recovered_s:.0f} s on")
+    effort = f"{record.steps} step{'' if record.steps == 1 else 's'}"
     if record.invalid_actions:
         effort += f" ({record.invalid_actions} invalid)"
     if any(record.tokens.values()):
@@ -107,4 +110,4 @@ def _times_line(record: RunRecord) -> str:
     parts.append(
         f"{found['wall_s']:.1f} s of wall time, {found['setup_wall_s']:.1f} s of it before the agent's first turn"
     )
-    return "; ".join(parts)
+    return "; ".join(parts) + "."

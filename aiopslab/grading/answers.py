@@ -153,4 +153,5 @@ def shown(value: Any, most: int = 120) -> str:
     except (ValueError, TypeError, RecursionError):
         text = type(value).__name__
     text = " ".join(text.split())
-    return repr(text if len(text) <= most else text[: most - 1] + "…")
+    text = text if len(text) <= most else text[: most - 1] + "…"
+    return repr(text) if isinstance(value, str) else text

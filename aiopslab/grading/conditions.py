@@ -25,6 +25,7 @@ from aiopslab.record import Check, Snapshot
 
 OPS = ("equals", "not_equals", "exists", "absent", "at_least")
 
+_WORDS = {"equals": "equal to", "not_equals": "not", "at_least": "at least"}
 _SEGMENT = re.compile(
     r"""\.?([^.\[\]]+)|\[(\d+)\]|\[(\*)\]|\["([^"]+)"\]|\['([^']+)'\]|\[([^=\]]+)=([^\]]*)\]"""
 )
@@ -53,9 +54,11 @@ def evaluate(
         return Check(name="cause", ok=None, detail=detail)
     values = look_up(_find(end, condition), path)
     ok = _holds(op, values, wanted)
-    found = ", ".join(shown(value, 60) for value in values) if values else "nothing"
-    target = "" if op in ("exists", "absent") else f" {shown(wanted, 60)}"
-    return Check(name="cause", ok=ok, detail=f"{where} is {found}; wanted: {op.replace('_', ' ')}{target}.")
+    if op in ("exists", "absent"):
+        state = "is there" if values else "is not there"
+        return Check(name="cause", ok=ok, detail=f"{where} {state}; wanted: {op}.")
+    found = ", ".join(shown(value, 60) for value in values) if values else "not there"
+    return Check(name="cause", ok=ok, detail=f"{where} is {found}; wanted: {_WORDS[op]} {shown(wanted, 60)}.")
 
 
 def _covers(snapshot: Snapshot | None, resource: str) -> bool:

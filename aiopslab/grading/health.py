@@ -61,6 +61,8 @@ def _workload_trouble(plural: str, obj: Mapping[str, Any]) -> str:
         return f"{name} has {ready} of {wanted} replicas ready"
     if updated < wanted:
         return f"{name} has {updated} of {wanted} replicas updated"
+    if plural == "deployments" and status.get("replicas", 0) > updated:
+        return f"{name} is in the middle of a roll-out"
     return ""
 
 

@@ -1,12 +1,14 @@
 """Mitigation: is the fault's cause gone, are users served again, and was nothing else damaged?
 
-    repair = (share of cause conditions that hold + share of service levels that are back) / 2
+    cause  = 1 when every cause condition holds, else 0
+    served = 1 when every service level is back at the end, else 0
+    repair = (cause + served) / 2, and just cause when the fault never broke a service level
     care   = share of these that hold: submitted, load, workloads, deleted, replicas, changes, restarts
     score  = repair * care
     pass   : every check holds
 
-When nothing was wrong there is nothing to repair: repair = share of service levels that are good. Doing nothing
-about a real fault repairs nothing and scores 0; so does removing what is broken.
+When nothing was wrong there is nothing to repair: repair = served. Doing nothing about a real fault repairs nothing
+and scores 0; so does removing what is broken.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from aiopslab.grading.conditions import evaluate
 from aiopslab.grading.damage import check_damage
 from aiopslab.grading.evidence import Evidence, Judgement, share
 from aiopslab.grading.health import check_health
-from aiopslab.grading.objectives import check_slos, recovered_s
+from aiopslab.grading.objectives import check_slos, ever_bad, recovered_s
 from aiopslab.record import Check
 
 
@@ -29,8 +31,9 @@ def judge(evidence: Evidence) -> Judgement:
     slos = [check for check in levels if check.name.startswith("slo")]
     load = [check for check in levels if check.name == "load"]
     care = [*submitted, *load, check_health(evidence), *check_damage(evidence)]
-    halves = [share([check.ok for check in group]) for group in (causes, slos) if group]
-    score = sum(halves) / len(halves) * share([check.ok for check in care])
+    halves = [causes, slos] if not causes or ever_bad(evidence) else [causes]
+    done = [float(all(check.ok for check in half)) for half in halves if half]
+    score = sum(done) / len(done) * share([check.ok for check in care])
     judgement = Judgement([*causes, *slos, *care], score)
     judgement.metrics.update(
         success=judgement.passed,

@@ -112,3 +112,10 @@ def recovered_s(evidence: Evidence) -> float | None:
         if bad:
             latest = max(latest, points[bad[-1] + 1][0])
     return latest
+
+
+def ever_bad(evidence: Evidence) -> bool:
+    """Whether some objective was not met at some time after the injection."""
+    return any(
+        not good(series.slo, value) for series in evidence.slos for at_s, value in series.points if at_s > 0
+    )

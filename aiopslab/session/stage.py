@@ -90,9 +90,9 @@ async def open_agent_side(stage: Stage, app: App, hidden: list[Path], unsafe_she
         if stage.shared:
             stack.push_async_callback(remove_identity, stage.kube, app.namespace)
         kube = await stack.enter_async_context(Kube(kubeconfig))
-        tools = RoomTools(stage.tools.kubectl, stage.tools.helm, stage.tools.bwrap)
+        tools = RoomTools(stage.tools.kubectl, stage.tools.helm, stage.tools.bwrap, unsafe_shell)
         make: Callable[[], Shell] = lambda: Shell(  # noqa: E731
-            stage.cluster, kubeconfig, tools, hidden=hidden, began=stage.began, unsafe_shell=unsafe_shell
+            stage.cluster, kubeconfig, tools, hidden=hidden, began=stage.began
         )
         shell = await stack.enter_async_context(await asyncio.to_thread(make))
         yield Lab(

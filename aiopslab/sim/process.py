@@ -41,6 +41,7 @@ STEPPED_START = 1_748_854_800.0
 WALL_TICK_S = 0.05
 # The cluster is this old when the lab first sees it: its system pods run and its node leases are fresh.
 AGE_S = 900.0
+TELEMETRY_RETENTION_S = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +155,7 @@ async def _serve(
         kernel_api=(kernel, api),
     )
     kernel.advance(begin)
-    series = SeriesStore()
+    series = SeriesStore(retention_s=TELEMETRY_RETENTION_S)
     scraper = Scraper(kernel, kernel.store, world, series)
     scraper.start()
     token = kernel.ids.hex(40, "admin-token")

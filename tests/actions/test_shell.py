@@ -233,8 +233,8 @@ def test_without_a_sandbox_the_shell_must_be_asked_for(cluster: Any, kubeconfig:
 async def test_the_bare_host_works_when_it_is_asked_for(
     cluster: Any, kubeconfig: Path, tools: RoomTools, limits: ShellLimits
 ) -> None:
-    bare = RoomTools(tools.kubectl, tools.helm, None)
-    async with Shell(cluster, kubeconfig, bare, limits=limits, unsafe_shell=True) as shell:
+    bare = RoomTools(tools.kubectl, tools.helm, None, unsafe=True)
+    async with Shell(cluster, kubeconfig, bare, limits=limits) as shell:
         result = await shell.run("pwd; echo $PROMETHEUS_URL; sleep 60; date +%T", timeout_s=90)
         assert result.output == f"{shell.room.home}\nhttp://127.0.0.1:1/prom\n09:01:00\n"
         stopped = await shell.run("sleep 5000 & sleep 5000", timeout_s=10)

@@ -55,7 +55,7 @@ def test_the_report_says_what_happened(cli: Callable[..., Any], record_folder: C
     out = cli("grade", str(folder)).out
     for text in (
         "PASS", "score 1.00", "seed 7", "service-target-port (service=catalog)", "Service/shop/catalog",
-        "users felt it after 30 s", "detection: Yes", "The agent reported an anomaly", "detected after 90 s",
+        "users felt it after 30 s", "detection: Yes", "The agent reported an anomaly", "detection after 90 s",
         "4 steps (1 invalid)", str(folder),
     ):  # fmt: skip
         assert text in out, text

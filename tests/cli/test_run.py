@@ -49,7 +49,8 @@ class Session:
             await self._talk(agent)
         record = self._record()
         record.seed = options.seed
-        record.phases.append(Phase(name="baseline", start_s=-600.0, end_s=0.0, wall_s=1.0))
+        for name, start_s in (("baseline", -600.0), ("inject", 0.0)):
+            record.phases.append(Phase(name=name, start_s=start_s, end_s=0.0, wall_s=1.0))
         verdict = self.verdicts.get(str(agent), "pass")
         record.result = Result(verdict=verdict, score=float(verdict == "pass"), checks=CHECKS)
         write_record(folder, record)

@@ -60,7 +60,7 @@ def _delete_deployment(run: Any) -> None:
 def _scale_down(run: Any) -> None:
     spec = run.shop.one("apps/deployments", "productcatalogservice")
     spec["spec"]["replicas"] = 1
-    spec["status"].update(readyReplicas=1, updatedReplicas=1)
+    spec["status"].update(replicas=1, readyReplicas=1, updatedReplicas=1)
 
 
 def _unready(run: Any) -> None:
@@ -69,6 +69,10 @@ def _unready(run: Any) -> None:
 
 def _not_rolled_out(run: Any) -> None:
     run.shop.one("apps/deployments", "productcatalogservice")["metadata"]["generation"] = 5
+
+
+def _half_rolled_out(run: Any) -> None:
+    run.shop.one("apps/deployments", "productcatalogservice")["status"]["replicas"] = 3
 
 
 def _crash_loop(run: Any) -> None:
@@ -123,6 +127,7 @@ DAMAGES: list[tuple[Callable[[Any], None], set[str]]] = [
     (_scale_down, {"replicas"}),
     (_unready, {"workloads"}),
     (_not_rolled_out, {"workloads"}),
+    (_half_rolled_out, {"workloads"}),
     (_crash_loop, {"workloads"}),
     (_pending, {"workloads"}),
     (_change_config_elsewhere, {"changes"}),
@@ -157,7 +162,7 @@ def _restart_target(run: Any) -> None:
 def _more_replicas(run: Any) -> None:
     deployment = run.shop.one("apps/deployments", "frontend")
     deployment["spec"]["replicas"] = 3
-    deployment["status"].update(readyReplicas=3, updatedReplicas=3)
+    deployment["status"].update(replicas=3, readyReplicas=3, updatedReplicas=3)
 
 
 def _tool_pod(run: Any) -> None:
@@ -322,3 +327,13 @@ def test_recovered(new_run: Any, change: Callable[[Any], None] | None, word: str
     assert word in check.detail
     assert check.ok is (word == "as they were")
     assert check_recovered(run.before, None).ok is None
+
+
+def test_a_fault_that_users_never_felt_is_repaired_by_removing_its_cause(new_run: Any) -> None:
+    idle = new_run("mitigation")
+    idle.success = [(t, 1.0) for t, _ in idle.success]
+    idle.submit("mitigation", None)
+    assert grade_record(**idle.parts()).score == 0.0
+    run = repaired(new_run)
+    run.success = [(t, 1.0) for t, _ in run.success]
+    assert (grade_record(**run.parts()).verdict, grade_record(**run.parts()).score) == ("pass", 1.0)

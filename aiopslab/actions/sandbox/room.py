@@ -50,11 +50,12 @@ _FIRST_UID, _UIDS = 61000, 4000
 
 @dataclass(frozen=True, slots=True)
 class RoomTools:
-    """Programs that are put into the room. ``bwrap`` None means: no sandbox (only with ``unsafe_shell``)."""
+    """Programs put into the room, and the one that closes it. ``unsafe``: leave it open, on the bare host."""
 
     kubectl: Path
     helm: Path
     bwrap: Path | None
+    unsafe: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +74,11 @@ class CommandLine:
 class Room:
     """Folders and command line of one run's sandbox. ``close`` removes them."""
 
-    def __init__(
-        self, tools: RoomTools, *, hidden: Sequence[Path] = (), own_clock: bool, unsafe: bool = False
-    ) -> None:
+    def __init__(self, tools: RoomTools, *, hidden: Sequence[Path] = (), own_clock: bool) -> None:
         """``hidden``: host paths that must not be readable inside. ``own_clock``: the cluster's time is not
-        the machine's, so ``date`` and ``sleep`` ask the lab. ``unsafe``: run on the bare host, without any
-        sandbox.
+        the machine's, so ``date`` and ``sleep`` ask the lab. Raises UsageError without a sandbox.
         """
+        unsafe = tools.unsafe
         if tools.bwrap is None and not unsafe:
             raise UsageError(
                 "no bubblewrap (bwrap) was found, so the agent's shell cannot be closed off; install bubblewrap"
@@ -119,7 +118,10 @@ class Room:
         shown = Path(os.path.normpath(Path(self.shown_home) / path.replace("~", self.shown_home, 1)))
         for root, host in ((Path(self.shown_home), self.home), (Path("/tmp"), self.tmp)):
             if shown == root or root in shown.parents:
-                real = (host / shown.relative_to(root)).resolve()
+                try:
+                    real = (host / shown.relative_to(root)).resolve()
+                except (OSError, ValueError, RuntimeError):  # too long, a NUL, a loop of links
+                    return None
                 return real if real == host or host.resolve() in (real, *real.parents) else None
         return None
 

@@ -85,8 +85,12 @@ class TriageAgent:
         facts.services = reading.read_services(text)
         text = yield _shell(listing("pods", reading.PODS, here))
         facts.pods = reading.read_pods(text)
-        yield _shell(f"kubectl get events {here} --field-selector type=Warning --sort-by=.lastTimestamp | tail -n 20")
-        text = yield _shell(listing("events", reading.SCALINGS, f"{here} --field-selector reason=ScalingReplicaSet"))
+        yield _shell(
+            f"kubectl get events {here} --field-selector type=Warning --sort-by=.lastTimestamp | tail -n 20"
+        )
+        text = yield _shell(
+            listing("events", reading.SCALINGS, f"{here} --field-selector reason=ScalingReplicaSet")
+        )
         facts.scaled_from = reading.read_scalings(text)
         yield f'get_metrics("{self._namespace}", {WINDOW_MIN})'
         text = yield f'get_traces("{self._namespace}", {WINDOW_MIN})'

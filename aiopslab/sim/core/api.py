@@ -373,7 +373,9 @@ class Api:
         attempt.obj = {**new, "metadata": meta}
 
     def _validate(self, attempt: Attempt) -> None:
-        kind, new, old = attempt.kind, attempt.obj, attempt.old
+        kind, new = attempt.kind, attempt.obj
+        # These parts may change what an update of the whole pod may not; the result must be a valid pod.
+        old = None if attempt.subresource in strategy.POD_PARTS else attempt.old
         shown = attempt.opts.served
         if shown is not None and shown.storage:
             before = None if old is None else outward(old, shown)

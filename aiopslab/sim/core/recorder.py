@@ -16,6 +16,7 @@ SIMILAR_MAX = 10  # more than this many differing messages within the interval a
 SIMILAR_INTERVAL_S = 600.0
 # Spam filter per source and object: a burst, then one token per refill interval.
 BURST_EVENTS = 25
+NAMES_MAX = 20_000  # remembered events; above it those that have expired are forgotten
 REFILL_S = 300.0
 
 
@@ -64,8 +65,14 @@ class Recorder:
             self._count_up(current, source)
             return
         event = self._new(involved, (type_, reason, message), source, field_path)
+        if len(self._names) >= NAMES_MAX:
+            self._forget_expired()
         self._names[(*base, message)] = event["metadata"]["name"]
         self._put(event)
+
+    def _forget_expired(self) -> None:
+        alive = {e["metadata"]["name"] for e in self._kernel.store.list("events")}
+        self._names = {key: name for key, name in self._names.items() if name in alive}
 
     def _combined(self, base: tuple[str, ...], message: str) -> str:
         now = self._kernel.now

@@ -140,12 +140,15 @@ def apply(  # noqa: PLR0913 - one operation of the API with all its options
     if last is not None and last.paths:
         merged = _pruned(merged, entries, last.paths, node)
     allowed = _allowed(before, node) if manager == KUBECTL else frozenset()
-    _yield_fields(entries, mine.identity, fieldsets.compare(before, merged, node), force=force, allowed=allowed)
+    difference = fieldsets.compare(before, merged, node)
+    _yield_fields(entries, mine.identity, difference, force=force, allowed=allowed)
+    if last is not None and not any(difference) and (last.paths, last.api_version) == (states, api_version):
+        entries[mine.identity] = last  # nothing happened: the time stays
     if kind is None or getattr(kind, "crd", None) is None:
         merged = schema.typed(merged, schema.gvk_of(merged))
     if manager == KUBECTL and _last_applied(merged):
         merged = _with_last_applied(merged, applied)
-    return _with_entries(merged, entries)
+    return _with_entries(merged, entries, mine.identity)
 
 
 def track_update(  # noqa: PLR0913 - one operation of the API with all its options
@@ -174,11 +177,11 @@ def track_update(  # noqa: PLR0913 - one operation of the API with all its optio
         kept = previous.paths - difference.removed
         if taken or kept != previous.paths:
             time = now if taken else previous.time
-            operation = replace(operation, time=time, paths=kept | taken)
+            operation = replace(operation, time=time, paths=kept | taken, raw=None)
             entries[operation.identity] = operation
     elif taken:
         entries[operation.identity] = operation
-    return _with_entries(new, entries)
+    return _with_entries(new, entries, operation.identity)
 
 
 def _node(kind: KindLike | None, obj: Obj) -> Node:
@@ -253,13 +256,15 @@ def _pruned(merged: Obj, entries: dict[Identity, Entry], last: Paths, node: Node
     return result
 
 
-def _with_entries(obj: Obj, entries: dict[Identity, Entry]) -> Obj:
-    kept = [entry for entry in entries.values() if entry.paths]
-    kept.sort(key=lambda e: (e.operation, e.time, e.manager, e.api_version, e.subresource))
-    encoded = [entry.raw if entry.raw is not None else _encode(entry) for entry in kept]
+def _with_entries(obj: Obj, entries: dict[Identity, Entry], acting: Identity) -> Obj:
+    """``obj`` with the entries by operation and time; of one second, the acting manager's is the latest."""
     meta = obj.get("metadata", {})
-    if encoded == (meta.get("managedFields") or []):
+    present = meta.get("managedFields") or []
+    kept = [entry for entry in entries.values() if entry.paths]
+    if len(kept) == len(present) and all(entry.raw in present for entry in kept):
         return obj
+    kept.sort(key=lambda e: (e.operation, e.time, e.identity == acting and e.raw is None, e.manager, e.identity))
+    encoded = [entry.raw if entry.raw is not None else _encode(entry) for entry in kept]
     meta = {key: value for key, value in meta.items() if key != "managedFields"}
     if encoded:
         meta["managedFields"] = encoded

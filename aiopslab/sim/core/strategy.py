@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from aiopslab.sim.core.defaults import job_selector
@@ -119,6 +120,8 @@ def prepare_update(kind: Kind, new: Obj, old: Obj, subresource: str) -> Obj:
             merged["status"] = new["status"]
         merged["metadata"] = _status_metadata(kind, new["metadata"], old["metadata"])
         return merged
+    if subresource in POD_PARTS:
+        new = {**old, "spec": POD_PARTS[subresource](new.get("spec") or {}, old["spec"])}
     meta = {**new["metadata"], **_kept(old["metadata"])}
     merged = {**new, "metadata": meta}
     if kind.has_status or kind.resource in ("pods", "namespaces"):
@@ -167,6 +170,26 @@ def _compute(resources: Obj | None) -> dict[str, Any]:
         if value:
             found[name] = value
     return found
+
+
+def _with_ephemeral(new: Obj, old: Obj) -> Obj:
+    return {**old, "ephemeralContainers": new.get("ephemeralContainers") or []}
+
+
+def _with_resources(new: Obj, old: Obj) -> Obj:
+    wanted = {c.get("name"): c for c in new.get("containers") or []}
+    resized = []
+    for container in old["containers"]:
+        resources = (wanted.get(container["name"]) or container).get("resources", {})
+        resized.append({**container, "resources": resources})
+    return {**old, "containers": resized}
+
+
+# Subresources that change one part of a pod's spec: (new spec, old spec) -> spec.
+POD_PARTS: dict[str, Callable[[Obj, Obj], Obj]] = {
+    "ephemeralcontainers": _with_ephemeral,
+    "resize": _with_resources,
+}
 
 
 def _kept(old: Obj) -> Obj:

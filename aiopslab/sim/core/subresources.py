@@ -201,8 +201,7 @@ def add_ephemeral(api: Api, pod: Obj, new: Obj, opts: WriteOptions) -> Obj:
                 meta["name"],
                 [Cause("FieldValueDuplicate", f'Duplicate value: "{container["name"]}"', field)],
             )
-    merged = {**pod, "spec": {**pod["spec"], "ephemeralContainers": after}}
-    return api.update("pods", meta["namespace"], meta["name"], merged, opts, "ephemeralcontainers")
+    return api.update("pods", meta["namespace"], meta["name"], new, opts, "ephemeralcontainers")
 
 
 # ServiceAccount tokens -----------------------------------------------------------------------------------

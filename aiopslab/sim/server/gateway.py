@@ -141,7 +141,8 @@ def _handler(kind: Kind, info: RequestInfo) -> Handler:
         return reviews.handler(kind, info)
     if info.subresource:
         return _subresource_handler(kind, info)
-    if info.verb not in kind.verbs or info.verb not in _VERBS:
+    nameless = info.verb in ("update", "patch") and not info.name
+    if info.verb not in kind.verbs or info.verb not in _VERBS or nameless:
         raise method_not_allowed(kind)
     return _VERBS[info.verb]
 

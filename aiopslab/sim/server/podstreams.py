@@ -32,12 +32,14 @@ POLL_S = 0.01
 
 async def exec_(call: Call) -> web.StreamResponse:
     """Run a command in a running container."""
-    ref = _running(call)
+    ref, missing = _addressed(call)
     argv = list(call.request.query.getall("command", []))
     if not argv:
         raise bad_request("you must specify at least 1 command for the container")
     world = _world(call)
     socket = await _upgrade(call)
+    if missing is not None:
+        return await _refuse(socket, missing)
     stdin = await _read_stdin(socket) if truthy(call.query.get("stdin")) else b""
     now = call.api.kernel.now
     world.run_until(now)
@@ -52,9 +54,11 @@ async def exec_(call: Call) -> web.StreamResponse:
 
 async def attach(call: Call) -> web.StreamResponse:
     """Show what a container writes from now on, until it ends."""
-    ref = _running(call)
+    ref, missing = _addressed(call)
     world = _world(call)
     socket = await _upgrade(call)
+    if missing is not None:
+        return await _refuse(socket, missing)
     options = podlogs.LogOptions(ref.container, True, False, False, None, call.api.kernel.now, None)
     follower = podlogs.Follower(call, world, ref, options)
     reader = asyncio.ensure_future(_discard(socket))
@@ -86,22 +90,30 @@ async def port_forward(call: Call) -> web.StreamResponse:
 
 async def proxy(call: Call) -> web.StreamResponse:
     """Refused: the API server forwards no requests into the simulated network."""
-    target = f"{call.info.resource} {call.info.name!r}"
+    target = f'{call.info.resource} "{call.info.name}"'
     message = f"error trying to reach service: {target} cannot be reached from the API server"
     raise status_error("ServiceUnavailable", message)
 
 
-def _running(call: Call) -> ContainerRef:
-    """The addressed run of a container. Raises 400 or 500 as the API server and the kubelet do."""
+def _addressed(call: Call) -> tuple[ContainerRef, ApiError | None]:
+    """The addressed run of a container, and what the kubelet says when it is not running. Raises 400."""
     pod = call.api.get("pods", call.namespace, call.info.name)
     container = podlogs.container_name(pod, call.query.get("container", ""))
     meta = pod["metadata"]
     if not pod["spec"].get("nodeName"):
         raise bad_request(f"pod {meta['name']} does not have a host assigned")
     status = podlogs.container_status(pod, container) or {}
-    if "running" not in (status.get("state") or {}):
-        raise internal(f'unable to upgrade connection: container not found ("{container}")')
-    return ContainerRef(meta["namespace"], meta["name"], meta["uid"], container, status.get("restartCount", 0))
+    ref = ContainerRef(meta["namespace"], meta["name"], meta["uid"], container, status.get("restartCount", 0))
+    if "running" in (status.get("state") or {}):
+        return ref, None
+    return ref, internal(f'unable to upgrade connection: container not found ("{container}")')
+
+
+async def _refuse(socket: web.WebSocketResponse, error: ApiError) -> web.WebSocketResponse:
+    """The API server has accepted the stream before it asks the kubelet: the refusal comes as the Status."""
+    await _send_status(socket, error.status)
+    await socket.close()
+    return socket
 
 
 def _world(call: Call) -> World:

@@ -48,7 +48,9 @@ def decode(body: bytes) -> Obj:
         name = message_name(api_version, kind)
         raw = base64.b64decode(envelope.get("raw", ""))
         return {"apiVersion": api_version, "kind": kind, **_message(name, raw)}
-    except (IndexError, struct.error, UnicodeDecodeError) as error:
+    except ProtobufError:
+        raise
+    except (IndexError, struct.error, ValueError, OverflowError) as error:
         raise ProtobufError(f"the protobuf body is damaged: {error}") from None
 
 

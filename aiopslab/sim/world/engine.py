@@ -22,7 +22,7 @@ from aiopslab.sim.world.runs import Runs
 from aiopslab.sim.world.walk import Columns, GuardedWalk, Journey, exceeds_deadline, plain
 
 # Transport and library time of one exchange inside a cluster, (weight, mu, sigma) in log milliseconds.
-WIRE_RPC = [(0.95, -0.45, 0.30), (0.05, 0.80, 0.60)]
+WIRE_RPC = [(0.95, -0.65, 0.30), (0.05, 0.80, 0.60)]
 WIRE_PLAIN = [(0.97, -1.6, 0.25), (0.03, 0.0, 0.6)]  # a bare TCP protocol
 _U16 = np.float32(1 / 65536)
 QUEUE_MIN_MS = 0.1  # shorter waits are not worth drawing

@@ -159,7 +159,8 @@ class Logs:
         for at, kind in run.probes:
             if low <= at <= high:
                 for order, spec in enumerate(run.program.probe_logs):
-                    yield at + order * STEP_S, render_static(run, spec, at + order * STEP_S, {"probe": kind})
+                    facts = {"probe": kind, "uuid": uuid_of(text_key(run.ref, at, kind))}
+                    yield at + order * STEP_S, render_static(run, spec, at + order * STEP_S, facts)
 
 
 def periodic(run: Run, low: float, high: float) -> Iterator[tuple[float, str]]:

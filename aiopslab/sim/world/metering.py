@@ -94,11 +94,7 @@ class SpanMetrics:
 
     def _prepare(self, routes: RouteTable) -> None:
         stride = len(self._runs) + 1
-        if (
-            self._shapes is not routes.shapes
-            or stride != self._stride
-            or len(self._series) < 2 * len(routes.shapes) * stride
-        ):
+        if stride != self._stride or len(self._series) != 2 * len(routes.shapes) * stride:
             self._shapes, self._stride = routes.shapes, stride
             self._series = np.full(2 * len(routes.shapes) * stride, -1, np.int64)
 

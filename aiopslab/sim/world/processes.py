@@ -11,7 +11,6 @@ from aiopslab.sim.world.programs import Program
 QUICK_S = 0.05  # a process that has nothing to do
 CRASH_S = 0.1
 ENDLESS = re.compile(r"while\s+(true|:|\[)|sleep\s+(infinity|inf)\b|tail\s+-[fF]|\bexec\s+\S*server")
-_EXIT = re.compile(r"\bexit\s+(\d+)\s*;?\s*$")
 _SLEEP = re.compile(r"\bsleep\s+(\d+(?:\.\d+)?)([smhd]?)")
 _SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SHELLS = ("sh", "bash", "ash", "dash")
@@ -49,17 +48,14 @@ def _command(command: tuple[str, ...]) -> StartResult:
         return StartResult(QUICK_S, 1)
     if name == "sleep":
         return StartResult(_sleep(" ".join(command)), 0)
-    if name in _SHELLS:
-        script = command[-1] if len(command) > 1 and not command[-1].startswith("-") else ""
-        return _script(script)
     return StartResult()
 
 
-def _script(script: str) -> StartResult:
-    if not script or ENDLESS.search(script):
-        return StartResult()
-    ending = _EXIT.search(script.strip())
-    return StartResult(QUICK_S + (_sleep(script) or 0.0), int(ending[1]) if ending else 0)
+def script_of(command: tuple[str, ...]) -> str:
+    """The shell script of a command line that ends by itself; empty for anything else."""
+    if len(command) < 3 or command[0].rpartition("/")[2] not in _SHELLS or command[-2].lstrip("-")[-1:] != "c":
+        return ""
+    return "" if ENDLESS.search(command[-1]) else command[-1]
 
 
 def _sleep(text: str) -> float | None:

@@ -83,7 +83,7 @@ def waiting(load: Load) -> Waiting:
         stretch_ms=stretch,
         queue_ms=1e3 * min(queue, 5.0),
         throttled_periods=share,
-        throttled_s=share * max(0.5, min(2.0, load.stress + 0.5)),
+        throttled_s=share * (0.5 + min(1.0, 0.3 * load.stress)),
         overload=max(0.0, load.demand - capacity),
         busy=min(demand, capacity if limited else load.cores + load.stress),
     )

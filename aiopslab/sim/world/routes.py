@@ -87,6 +87,12 @@ class RouteTable:
         self._shape_ids: dict[tuple[str, str, str], int] = {}
         self._routes: dict[tuple[str, str], Route] = {}
 
+    def retrace(self, traced: frozenset[str]) -> None:
+        """Other programs export spans from now on. Numbers given out stay valid."""
+        if traced != self.traced:
+            self.traced = traced
+            self._routes.clear()
+
     def route(self, program: Program, op_name: str) -> Route:
         """The compiled operation ``op_name`` of ``program``."""
         key = (program.name, op_name)

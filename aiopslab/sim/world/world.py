@@ -38,7 +38,7 @@ from aiopslab.sim.world.images import Registry
 from aiopslab.sim.world.loadgen import UserLoad, address_of
 from aiopslab.sim.world.logs import Logs, render_static
 from aiopslab.sim.world.metering import Meter, SpanMetrics
-from aiopslab.sim.world.processes import missing_variable, start_result
+from aiopslab.sim.world.processes import QUICK_S, missing_variable, script_of, start_result
 from aiopslab.sim.world.programs import LogSpec, Program, Programs
 from aiopslab.sim.world.queueing import FREE
 from aiopslab.sim.world.requests import Reader, RequestView
@@ -53,6 +53,7 @@ PIECE_MAX_S = 30.0
 RETENTION_S = 3 * 3600.0
 SAMPLE_S = 15.0  # age at which a container has its first usage sample
 GENERIC_STOP_S = 0.1
+NOT_FOUND = 127  # exit code of a shell that does not know a command
 ASK_TIMEOUT_MS = 60_000.0
 Load = UserLoad | Wrk2Load
 
@@ -104,6 +105,8 @@ class SimWorld:
                 self._loads[run.number] = UserLoad(run, self.programs, self._seed)
         elif is_wrk2(spec.image):
             return self._start_wrk2(run)
+        elif script_of(spec.command):
+            return self._run_script(run)
         return result
 
     def stop(self, ref: ContainerRef, now: float, grace_s: float) -> tuple[float, int]:
@@ -299,8 +302,7 @@ class SimWorld:
         self._view = build_view(self._store, self.runs)
         self._effects = read_effects(self._store)
         traced = frozenset(r.program.name for r in self.runs.alive() if r.traced and r.program is not None)
-        if traced != self._routes.traced:
-            self._routes = RouteTable(self.programs, traced)
+        self._routes.retrace(traced)
         self._meter.strain(self._effects)
         around = self._around()
         self._edges = EdgeTable(self.runs, self._connections, self.errors, around)
@@ -353,6 +355,15 @@ class SimWorld:
         self._loads[run.number] = load
         self._stale = True
         return StartResult(options.duration_s + GENERIC_STOP_S, 0)
+
+    def _run_script(self, run: Run) -> StartResult:
+        """A script that ends by itself, such as an init container's check, runs in the userland."""
+        done = bridge.run(self, run, list(run.spec.command), b"", self._at)
+        output = (done.stdout + done.stderr).decode(errors="replace").splitlines()
+        run.lines += [(self._at + min(done.duration_s, 0.01), line) for line in output]
+        if done.exit_code == NOT_FOUND or done.error:
+            return StartResult()  # a program that only the real image has: all that is known is that it runs
+        return StartResult(QUICK_S + done.duration_s, done.exit_code)
 
     def _entry(self, run: Run, url: str) -> Program | None:
         """The program behind a URL: what its pods run now, else the one that has the host's name."""

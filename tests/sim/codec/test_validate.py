@@ -19,7 +19,12 @@ from aiopslab.sim.core.validate.values import qualified_name
 
 Obj = dict[str, Any]
 INVALID = list(yaml.safe_load_all((Path(__file__).parent / "golden" / "invalid.yaml").read_text()))
-POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "x:1"}]}}
+POD: Obj = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "p"},
+    "spec": {"containers": [{"name": "c", "image": "x:1"}]},
+}
 
 
 def ready(obj: Obj) -> Obj:
@@ -35,7 +40,7 @@ def errors(obj: Obj, old: Obj | None = None) -> list[str]:
     return list(dict.fromkeys(map(str, found)))
 
 
-@pytest.mark.parametrize("row", INVALID, ids=lambda row: f"{row['object']['kind']}-{row['object']['metadata'].get('name')}")
+@pytest.mark.parametrize("row", INVALID, ids=lambda row: row["object"]["kind"])
 def test_errors_of_new_objects(row: Obj) -> None:
     assert errors(ready(row["object"])) == row["errors"]
 
@@ -93,7 +98,7 @@ def test_pod_updates(path: str, value: Any, wanted: list[str]) -> None:
 def test_a_forbidden_pod_update_shows_the_difference() -> None:
     old = ready(POD)
     (found,) = errors(changed(old, "spec.containers.0.command", ["sh"]), old)
-    assert found.startswith("spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`,")
+    assert found.startswith("spec: Forbidden: pod updates may not change fields other than `spec.containers[*]")
     assert "\n@@ " in found
     assert '+   "command": [' in found
 
@@ -143,7 +148,7 @@ IMMUTABLE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("obj", "path", "value", "wanted"), IMMUTABLE, ids=lambda v: v.get("kind", "") if isinstance(v, dict) else "")
+@pytest.mark.parametrize(("obj", "path", "value", "wanted"), IMMUTABLE)
 def test_fields_that_may_not_change(obj: Obj, path: str, value: Any, wanted: list[str]) -> None:
     old = ready(obj)
     assert errors(old, old) == []

@@ -134,7 +134,7 @@ class Cluster:
             for event in self.list("events")
             if reason in ("", event["reason"]) and kind in ("", event["involvedObject"]["kind"])
         ]
-        order = sorted(found, key=lambda e: e["metadata"]["creationTimestamp"])
+        order = sorted(found, key=lambda e: e["metadata"]["name"].rpartition(".")[2])
         return [event["message"] for event in order]
 
     def conditions(self, resource: str, name: str) -> list[tuple[str, str, str]]:

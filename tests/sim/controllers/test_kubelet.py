@@ -52,7 +52,7 @@ def test_first_status_then_running_with_everything_filled_in(scripted, make):
     entry = status["containerStatuses"][0]
     assert entry["ready"] and entry["started"] and entry["restartCount"] == 0 and entry["lastState"] == {}
     assert entry["image"] == "docker.io/library/nginx:1.25"
-    assert entry["imageID"].startswith("docker.io/library/nginx@sha256:") and len(entry["imageID"]) == 94
+    assert entry["imageID"].startswith("docker.io/library/nginx@sha256:") and len(entry["imageID"]) == 95
     assert entry["containerID"].startswith("containerd://") and len(entry["containerID"]) == 77
 
 
@@ -61,7 +61,10 @@ def test_events_of_a_first_and_of_a_second_start(scripted, make):
     scripted.create("pods", make.pod("a", make.pod_spec(**where)))
     scripted.wait(5)
     first = scripted.events(kind="Pod")
-    assert first[0] == 'Pulling image "nginx:1.25"' and first[2:] == ["Container created", "Container started"]
+    assert first[0] == 'Pulling image "nginx:1.25"' and first[2:] == [
+        "Container created",
+        "Container started",
+    ]
     assert first[1].startswith('Successfully pulled image "nginx:1.25" in 1.')
     assert first[1].endswith(" including waiting). Image size: 12345 bytes.")
     scripted.create("pods", make.pod("b", make.pod_spec(**where)))
@@ -115,10 +118,14 @@ def test_missing_config_map_key_then_present(scripted, make):
 def test_missing_volume_keeps_creating_and_says_why(scripted, make):
     volume = {"name": "v", "configMap": {"name": "cfg"}}
     mount = [{"name": "v", "mountPath": "/etc/app"}]
-    scripted.create("pods", make.pod("p", make.pod_spec([make.container(volumeMounts=mount)], volumes=[volume])))
+    scripted.create(
+        "pods", make.pod("p", make.pod_spec([make.container(volumeMounts=mount)], volumes=[volume]))
+    )
     scripted.wait(5)
     assert _waiting(scripted, "p") == "ContainerCreating"
-    assert scripted.events("FailedMount") == ['MountVolume.SetUp failed for volume "v" : configmap "cfg" not found']
+    assert scripted.events("FailedMount") == [
+        'MountVolume.SetUp failed for volume "v" : configmap "cfg" not found'
+    ]
     scripted.create("configmaps", {"metadata": {"name": "cfg"}, "data": {"a.conf": "x=1"}})
     scripted.wait(30)
     assert scripted.world.started[0].files["/etc/app/a.conf"] == "x=1"
@@ -127,7 +134,9 @@ def test_missing_volume_keeps_creating_and_says_why(scripted, make):
 def test_environment_and_files_are_resolved(scripted, make):
     scripted.create("secrets", {"metadata": {"name": "s"}, "data": {"k": base64.b64encode(b"hush").decode()}})
     scripted.create("configmaps", {"metadata": {"name": "cfg"}, "data": {"X": "1"}})
-    scripted.create("services", {"metadata": {"name": "my-db"}, "spec": {"ports": [{"name": "sql", "port": 5432}]}})
+    scripted.create(
+        "services", {"metadata": {"name": "my-db"}, "spec": {"ports": [{"name": "sql", "port": 5432}]}}
+    )
     env = [
         {"name": "PLAIN", "value": "v"},
         {"name": "EXPANDED", "value": "$(PLAIN)-$(NOPE)-$$(PLAIN)"},
@@ -163,7 +172,9 @@ def test_changed_config_map_reaches_the_files_within_90_seconds(scripted, make):
     scripted.create("configmaps", {"metadata": {"name": "cfg"}, "data": {"a": "1"}})
     volume = {"name": "v", "configMap": {"name": "cfg"}}
     mounts = [{"name": "v", "mountPath": "/c"}, {"name": "v", "mountPath": "/one", "subPath": "a"}]
-    scripted.create("pods", make.pod("p", make.pod_spec([make.container(volumeMounts=mounts)], volumes=[volume])))
+    scripted.create(
+        "pods", make.pod("p", make.pod_spec([make.container(volumeMounts=mounts)], volumes=[volume]))
+    )
     scripted.wait(5)
     assert scripted.world.started[0].files["/one"] == "1"
     scripted.patch("configmaps", "cfg", {"data": {"a": "2"}})
@@ -179,8 +190,14 @@ def test_crash_loop_timings(scripted, make):
     scripted.create("pods", make.pod("p", make.pod_spec([command])))
     scripted.wait_for(lambda: _waiting(scripted, "p") == "CrashLoopBackOff")
     entry, uid = _state(scripted, "p"), scripted.get("pods", "p")["metadata"]["uid"]
-    assert entry["state"]["waiting"]["message"] == f"back-off 10s restarting failed container=c pod=p_shop({uid})"
-    assert entry["lastState"]["terminated"]["exitCode"] == 3 and entry["lastState"]["terminated"]["reason"] == "Error"
+    assert (
+        entry["state"]["waiting"]["message"]
+        == f"back-off 10s restarting failed container=c pod=p_shop({uid})"
+    )
+    assert (
+        entry["lastState"]["terminated"]["exitCode"] == 3
+        and entry["lastState"]["terminated"]["reason"] == "Error"
+    )
     assert entry["restartCount"] == 1 and not entry["ready"] and not entry["started"]
     assert f"Back-off restarting failed container c in pod p_shop({uid})" in scripted.events("BackOff")
     assert scripted.get("pods", "p")["status"]["phase"] == "Running"
@@ -188,7 +205,6 @@ def test_crash_loop_timings(scripted, make):
     scripted.world.on_start = lambda spec: starts.append(scripted.kernel.now) or StartResult(0.0, 3)
     scripted.wait(700)
     gaps = [round(after - before) for before, after in zip(starts, starts[1:], strict=False)]
-    assert gaps[:5] == [20, 40, 80, 160, 300] or [abs(g - w) <= 1 for g, w in zip(gaps, [20, 40, 80, 160, 300])]
     assert all(abs(gap - wanted) <= 1 for gap, wanted in zip(gaps, [20, 40, 80, 160, 300], strict=False))
 
 
@@ -235,7 +251,9 @@ def test_one_of_two_containers_ends_under_never(bare, make):
 
 
 def test_start_error(scripted, make):
-    scripted.world.on_start = lambda spec: StartResult(error='exec: "nope": executable file not found in $PATH')
+    scripted.world.on_start = lambda spec: StartResult(
+        error='exec: "nope": executable file not found in $PATH'
+    )
     scripted.create("pods", make.pod("p"))
     scripted.wait_for(lambda: _waiting(scripted, "p") == "CrashLoopBackOff")
     ended = _state(scripted, "p")["lastState"]["terminated"]
@@ -269,9 +287,9 @@ def test_readiness_follows_the_probe_with_its_thresholds(scripted, make):
     scripted.world.answer = answer
     one = make.container(ports=PORT, readinessProbe={**HTTP, "periodSeconds": 5, "successThreshold": 2})
     scripted.create("pods", make.pod("p", make.pod_spec([one])))
-    scripted.wait(5)
+    scripted.wait(4)
     assert scripted.get("pods", "p")["status"]["phase"] == "Running" and not _ready(scripted, "p")
-    scripted.wait(6)
+    scripted.wait(2)
     assert _ready(scripted, "p") and set(seen) == {8080}
     answers["ok"] = False
     scripted.wait(11)
@@ -295,7 +313,9 @@ def test_initial_delay(scripted, make):
 
 def test_liveness_failure_restarts_the_container(scripted, make):
     sick = {"on": False}
-    scripted.world.answer = lambda ref, probe, now: ProbeResult(not sick["on"], "HTTP probe failed with statuscode: 500")
+    scripted.world.answer = lambda ref, probe, now: ProbeResult(
+        not sick["on"], "HTTP probe failed with statuscode: 500"
+    )
     scripted.world.stop_answer = (3.0, 137)
     scripted.create("pods", make.pod("p", make.pod_spec([make.container(ports=PORT, livenessProbe=HTTP)])))
     scripted.wait(5)
@@ -356,7 +376,10 @@ def test_init_containers_run_in_order(scripted, make):
     scripted.create("pods", make.pod("p", make.pod_spec(initContainers=inits)))
     status = scripted.get("pods", "p")["status"]
     assert status["containerStatuses"][0]["state"]["waiting"]["reason"] == "PodInitializing"
-    assert scripted.get("pods", "p")["status"]["conditions"][1]["message"] == "containers with incomplete status: [i j]"
+    assert (
+        scripted.get("pods", "p")["status"]["conditions"][1]["message"]
+        == "containers with incomplete status: [i j]"
+    )
     scripted.wait(12)
     assert [spec.ref.container for spec in scripted.world.started] == ["i", "j", "c"]
     assert _ready(scripted, "p")
@@ -469,7 +492,9 @@ def test_readiness_gate(bare, make):
     assert ("Ready", "False", "ReadinessGatesNotReady") in bare.conditions("pods", "p")
     status = bare.get("pods", "p")["status"]
     gate = {"type": "x.io/gate", "status": "True"}
-    bare.api.put_status(Key("pods", "shop", "p"), {**status, "conditions": [*status["conditions"], gate]}, "test")
+    bare.api.put_status(
+        Key("pods", "shop", "p"), {**status, "conditions": [*status["conditions"], gate]}, "test"
+    )
     bare.kernel.settle()
     assert _ready(bare, "p")
 
@@ -479,7 +504,9 @@ def test_a_pod_that_does_not_fit_its_node_is_rejected(bare, make):
     bare.create("pods", make.pod("p", spec))
     status = bare.get("pods", "p")["status"]
     assert (status["phase"], status["reason"]) == ("Failed", "OutOfcpu")
-    assert status["message"].startswith("Pod was rejected: Node didn't have enough resource: cpu, requested: 5000")
+    assert status["message"].startswith(
+        "Pod was rejected: Node didn't have enough resource: cpu, requested: 5000"
+    )
 
 
 def test_nodes_without_a_kubelet_run_nothing(bare, make):
@@ -517,7 +544,15 @@ def test_canonical_image_names(image, name):
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0.412, "412ms"), (1.2, "1.2s"), (10.0, "10s"), (62.5, "1m2.5s"), (300, "5m0s"), (3725, "1h2m5s"), (0, "0s")],
+    [
+        (0.412, "412ms"),
+        (1.2, "1.2s"),
+        (10.0, "10s"),
+        (62.5, "1m2.5s"),
+        (300, "5m0s"),
+        (3725, "1h2m5s"),
+        (0, "0s"),
+    ],
 )
 def test_durations_are_written_as_go_does(seconds, text):
     assert duration(seconds) == text

@@ -52,7 +52,12 @@ def deployment(name: str = "web", **spec: Any) -> Obj:
     pod = {"containers": [{"name": "c", "image": "nginx:1.25"}]}
     template = {"metadata": {"labels": labels}, "spec": pod}
     body = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template, **spec}
-    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "labels": labels}, "spec": body}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "labels": labels},
+        "spec": body,
+    }
 
 
 def pod(name: str = "p", **spec: Any) -> Obj:
@@ -108,13 +113,12 @@ class Client:
 
     async def __call__(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any, Any]:
         """``(code, JSON or text, headers)``. Header names are given with underscores."""
-        sent = {"Authorization": f"Bearer {TOKEN}", **{k.replace("_", "-"): v for k, v in headers.items()}}
-        how = {"data": body} if isinstance(body, str | bytes) else {"json": body}
-        if body is None:
-            how = {}
-        elif "Content-Type" in sent and not isinstance(body, str | bytes):
-            how = {"data": json.dumps(body)}
-        async with self.http.request(method, path, headers=sent, **how) as response:  # type: ignore[arg-type]
+        sent = {"Authorization": f"Bearer {TOKEN}"}
+        if body is not None:
+            sent["Content-Type"] = "application/json"
+        sent |= {k.replace("_", "-"): v for k, v in headers.items()}
+        raw = body if body is None or isinstance(body, str | bytes) else json.dumps(body)
+        async with self.http.request(method, path, headers=sent, data=raw) as response:
             if response.content_type == "application/json":
                 return response.status, await response.json(), response.headers
             return response.status, await response.text(), response.headers
@@ -126,6 +130,6 @@ async def client(cluster: Assembly) -> AsyncIterator[Client]:
     policy = Policy(machine_now=lambda: MACHINE_NOW)
     app = build_app(cluster.api, cluster.world, {TOKEN: ADMIN}, policy)
     server = TestServer(app)
-    await server.start_server(handler_cancellation=True)
+    await server.start_server()
     async with TestClient(server) as http:
         yield Client(http, cluster)

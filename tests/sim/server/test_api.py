@@ -51,8 +51,9 @@ def test_a_write_without_change_keeps_the_version(api, options, make):
     created = api.create("configmaps", "default", make.config_map(), options)
     for kind, patch in (("merge", {"data": {"a": "1"}}), ("json", []), ("strategic", {})):
         assert api.patch("configmaps", "default", "m", kind, patch, options) is created
-    assert api.update("configmaps", "default", "m", make.config_map(), options)["metadata"]["resourceVersion"] == (
-        created["metadata"]["resourceVersion"]
+    assert (
+        api.update("configmaps", "default", "m", make.config_map(), options)["metadata"]["resourceVersion"]
+        == (created["metadata"]["resourceVersion"])
     )
 
 
@@ -77,12 +78,26 @@ def test_a_dry_run_stores_nothing(api, make):
     [
         ("configmaps", {"metadata": {"name": "x", "namespace": "other"}}, 400, "does not match the namespace"),
         ("configmaps", {"metadata": {}}, 422, "name or generateName is required"),
-        ("pods", {"metadata": {"name": "x"}, "spec": {"containers": [{"name": "c", "image": "i"}],
-                                                       "priorityClassName": "no"}}, 403, "no PriorityClass"),
-        ("pods", {"metadata": {"name": "x"}, "spec": {"containers": [{"name": "c", "image": "i"}],
-                                                       "serviceAccountName": "no"}}, 403, "error looking up service"),
+        (
+            "pods",
+            {
+                "metadata": {"name": "x"},
+                "spec": {"containers": [{"name": "c", "image": "i"}], "priorityClassName": "no"},
+            },
+            403,
+            "no PriorityClass",
+        ),
+        (
+            "pods",
+            {
+                "metadata": {"name": "x"},
+                "spec": {"containers": [{"name": "c", "image": "i"}], "serviceAccountName": "no"},
+            },
+            403,
+            "error looking up service",
+        ),
     ],
-)  # fmt: skip
+)
 def test_refused_creations_change_nothing(api, options, resource, body, code, message):
     before = api.store.revision
     with pytest.raises(ApiError, match=message) as error:
@@ -163,7 +178,9 @@ def test_equal_events_count_up_and_similar_ones_combine(cluster, api, options, m
         api.event(involved, "Normal", "Same", "one text", "tester")
     for number in range(12):
         api.event(involved, "Warning", "Similar", f"text {number}", "tester")
-    events = {e["message"]: e.get("count") for e in api.list("events", "default") if e["source"]["component"] == "tester"}
+    events = {
+        e["message"]: e.get("count") for e in api.list("events", "default") if e["source"]["component"] == "tester"
+    }
     assert events["one text"] == 3 and "(combined from similar events): text 11" in events
     cluster.kernel.advance(START + 3700)
     assert not [e for e in api.list("events", "default") if e["source"].get("component") == "tester"]
@@ -178,10 +195,12 @@ def test_only_what_the_client_wrote_is_its_own(api, options, make):
 
 def test_apply_conflicts_name_the_owner(api, make):
     api.create("configmaps", "default", make.config_map(), WriteOptions("maker"))
-    with pytest.raises(ApiError, match='conflict with "maker" using v1: .data.a') as error:
+    with pytest.raises(ApiError, match=r'conflict with "maker" using v1: \.data\.a') as error:
         api.patch("configmaps", "default", "m", "apply", make.config_map(a="2"), WriteOptions("other"))
     assert error.value.status["details"]["causes"][0]["reason"] == "FieldManagerConflict"
-    forced = api.patch("configmaps", "default", "m", "apply", make.config_map(a="2"), WriteOptions("other", force=True))
+    forced = api.patch(
+        "configmaps", "default", "m", "apply", make.config_map(a="2"), WriteOptions("other", force=True)
+    )
     assert forced["data"] == {"a": "2"}
 
 

@@ -99,19 +99,29 @@ class Lab:
         )
 
     def pods(self, name: str) -> list[str]:
-        return [p["metadata"]["name"] for p in self.store.list("pods", SHOP) if p["metadata"]["labels"]["app"] == name]
+        found = [p["metadata"] for p in self.store.list("pods", SHOP)]
+        return [meta["name"] for meta in found if meta["labels"]["app"] == name]
 
     def pod(self, name: str, image: str, limits: tuple[int, int] | None, env: dict[str, str], **more: Any) -> str:
         self._pods += 1
         pod = f"{name}-{self._pods:03d}"
         ip = f"10.244.{1 + self._pods % 3}.{10 + self._pods}"
-        self.put("pods", SHOP, pod, {"metadata": {"labels": {"app": name}, "uid": f"u-{pod}"}, "status": {"podIP": ip}})
+        meta = {"labels": {"app": name}, "uid": f"u-{pod}"}
+        self.put("pods", SHOP, pod, {"metadata": meta, "status": {"podIP": ip}})
         cpu, memory = (limits[0] / 1000, limits[1] << 20) if limits else (None, None)
         ref = ContainerRef(SHOP, pod, f"u-{pod}", "server", 0)
         self.refs[pod] = ref
         spec = ContainerSpec(
-            ref, image, more.get("command", ()), env, more.get("files", {}), {"app": name},
-            f"worker-{1 + self._pods % 3}", ip, cpu, memory,
+            ref,
+            image,
+            more.get("command", ()),
+            env,
+            more.get("files", {}),
+            {"app": name},
+            f"worker-{1 + self._pods % 3}",
+            ip,
+            cpu,
+            memory,
         )
         self.result = self.world.start(spec, self.now)
         return pod
@@ -162,7 +172,8 @@ class Lab:
     def chaos(self, kind: str, name: str, spec: Obj, *records: tuple[str, str]) -> None:
         """An injected chaos object; records are (id, selector key)."""
         found = [{"id": i, "selectorKey": s, "phase": "Injected"} for i, s in records]
-        self.put(f"chaos-mesh.org/{kind}", "chaos-mesh", name, {"spec": spec, "status": {"experiment": {"containerRecords": found}}})
+        status = {"experiment": {"containerRecords": found}}
+        self.put(f"chaos-mesh.org/{kind}", "chaos-mesh", name, {"spec": spec, "status": status})
 
 
 @pytest.fixture
@@ -184,4 +195,10 @@ def shop() -> Lab:
 @pytest.fixture
 def make_lab() -> type[Lab]:
     """For tests that need several clusters."""
+    return Lab
+
+
+@pytest.fixture(scope="session")
+def lab_class() -> type[Lab]:
+    """For fixtures that are shared by a module."""
     return Lab

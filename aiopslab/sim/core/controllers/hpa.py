@@ -288,9 +288,7 @@ class Autoscalers(Base):
             return lowest
         return highest if current > highest else current
 
-    def _rescale(
-        self, key: Key, hpa: Obj, status: Obj, target: Key, desired: int, reason: str
-    ) -> None:
+    def _rescale(self, key: Key, hpa: Obj, status: Obj, target: Key, desired: int, reason: str) -> None:
         obj = self.store.get(target)
         if obj is None:
             return

@@ -14,6 +14,7 @@ from aiopslab.sim.core.store import Obj
 if TYPE_CHECKING:
     from aiopslab.sim.core.kubelet.worker import PodWorker
 
+CREATE_FIRST_S, CREATE_SPREAD_S = 0.02, 0.06
 START_FIRST_S, START_SPREAD_S = 0.1, 0.2
 START_ERROR_CODE = 128
 
@@ -137,8 +138,12 @@ class Starter:
             self._worker.event("Warning", "Failed", f"Error: {error}", run)
             self._hold(run, "CreateContainerConfigError", str(error))
             return
-        self._worker.event("Normal", "Created", "Container created", run)
         run.busy = True
+        delay_s = CREATE_FIRST_S + CREATE_SPREAD_S * self._worker.unit("create", run.name, run.restarts)
+        self._worker.after(delay_s, f"start/{run.name}", lambda: self._created(run, spec))
+
+    def _created(self, run: ContainerRun, spec: ContainerSpec) -> None:
+        self._worker.event("Normal", "Created", "Container created", run)
         delay_s = START_FIRST_S + START_SPREAD_S * self._worker.unit("start", run.name, run.restarts)
         self._worker.after(delay_s, f"start/{run.name}", lambda: self._start(run, spec))
 
@@ -162,6 +167,7 @@ class Starter:
         result = self._worker.world.start(spec, self._kernel.now)
         if result.error:
             self._worker.event("Warning", "Failed", f"Error: {result.error}", run)
+            run.wait("RunContainerError", result.error)
             self._worker.exited(run, START_ERROR_CODE, "StartError", result.error)
             return
         self._worker.event("Normal", "Started", "Container started", run)

@@ -39,7 +39,8 @@ class Terms:
         self._forbidden = self._forbidden_by_others(nodes)
         self._counts = [self._spread_counts(one, nodes) for one in self._spread]
         # The first pod of a group that wants to be near itself has nobody to be near to.
-        self._first = not any(self._affine) and all(self._selects(t, pod, pod) for t in self._affinity)
+        nobody = not any(sum(domains.values()) for domains in self._affine)
+        self._first = nobody and all(self._selects(t, pod, pod) for t in self._affinity)
 
     def refuses(self, info: NodeInfo) -> tuple[str, bool] | None:
         """(text, whether preemption could help) when the node is not allowed."""

@@ -244,10 +244,7 @@ def _typed_fields() -> Obj:
 
 def _custom_schema(version: Obj, group: str, kind: str) -> Obj:
     schema = dict((version.get("schema") or {}).get("openAPIV3Schema") or {})
-    metadata = {
-        "description": "Standard object's metadata.",
-        "allOf": [{"$ref": REF + OBJECT_META}],
-    }
+    metadata = _published(definitions()["io.k8s.api.core.v1.ConfigMap"]["properties"]["metadata"])
     schema["type"] = "object"
     schema["properties"] = {**(schema.get("properties") or {}), **_typed_fields(), "metadata": metadata}
     schema["x-kubernetes-group-version-kind"] = [{"group": group, "version": version["name"], "kind": kind}]

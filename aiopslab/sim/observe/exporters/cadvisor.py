@@ -9,6 +9,7 @@ pod, and the node itself is ``id="/"``.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from aiopslab.sim.observe.exporters.page import Cluster, Endpoint, Floats, Ints,
 from aiopslab.sim.observe.series import SeriesStore
 from aiopslab.sim.world.counters import ContainerCounters, ContainerLabels, CounterSnapshot, PodCounters, PodLabels
 
+_Row = ContainerLabels | PodLabels
 CADVISOR_JOB = "kubernetes-nodes-cadvisor"
 CFS_PERIOD_US = 100_000
 PAUSE_IMAGE = "registry.k8s.io/pause:3.10"
@@ -108,6 +110,8 @@ class Cadvisor:
         self._store, self._ids, self._series = store, ids, series
         self._key: object = None
         self._plan: _Plan | None = None
+        # Ids of the plan in force by metric and row: most survive when a pod comes or goes.
+        self.known: dict[tuple[str, _Row], int] = {}
 
     def collect(self, snapshot: CounterSnapshot, cluster: Cluster) -> Page:
         """All rows of nodes that answer."""
@@ -161,14 +165,16 @@ class _Plan:
     def __init__(self, owner: Cadvisor, snapshot: CounterSnapshot, cluster: Cluster, limited: np.ndarray) -> None:
         c, pods, nodes = snapshot.containers, snapshot.pods, snapshot.nodes
         layout = Layout(owner._series)
+        self._owner, self._layout = owner, layout
+        self._fresh: dict[tuple[str, _Row], int] = {}
         answers = np.array([_exposed(cluster, found) for found in c.labels], bool)
         self._rows = {"": np.flatnonzero(answers), "cpu": np.flatnonzero(answers & limited)}
-        pairs = [owner.container_pairs(found) if ok else () for found, ok in zip(c.labels, answers, strict=True)]
+        pairs = cache(owner.container_pairs)
         for column in _CONTAINER:
             for row in self._rows[column.needs].tolist():
-                layout.add(column.metric, _endpoint(c.labels[row].node), pairs[row], column.extra)
+                self._add(column.metric, c.labels[row], pairs, column.extra)
         self._pod_rows = np.array([i for i, p in enumerate(pods.labels) if _exposed(cluster, p)], np.int64)
-        self._lay_pods(owner, layout, pods)
+        self._lay_pods(owner, pods)
         place = {(p.namespace, p.pod): i for i, p in enumerate(pods.labels)}
         self._pod_of = np.array([place.get((f.namespace, f.pod), -1) for f in c.labels], np.int64)
         self._node_rows = np.array([i for i, n in enumerate(nodes.names) if n not in cluster.silent], np.int64)
@@ -181,17 +187,25 @@ class _Plan:
                 layout.add(metric, _endpoint(nodes.names[row]), root, extra)
         self.ids: Ints = layout.array()
         self.counts = dict(layout.counts)
+        owner.known = self._fresh
 
-    def _lay_pods(self, owner: Cadvisor, layout: Layout, pods: PodCounters) -> None:
-        groups = [owner.pod_pairs(found) for found in pods.labels]
+    def _lay_pods(self, owner: Cadvisor, pods: PodCounters) -> None:
+        own, sandbox = cache(owner.pod_pairs), cache(owner.sandbox_pairs)
         for metric in _SUMMED:
             for row in self._pod_rows.tolist():
-                extra = _TOTAL if metric == _SUMMED[0] else ()
-                layout.add(metric, _endpoint(pods.labels[row].node), groups[row], extra)
-        sandboxes = [owner.sandbox_pairs(found) for found in pods.labels]
+                self._add(metric, pods.labels[row], own, _TOTAL if metric == _SUMMED[0] else ())
         for metric, _ in _NETWORK:
             for row in self._pod_rows.tolist():
-                layout.add(metric, _endpoint(pods.labels[row].node), sandboxes[row])
+                self._add(metric, pods.labels[row], sandbox, ())
+
+    def _add(self, metric: str, row: _Row, pairs: Callable[[_Row], Pairs], extra: Pairs) -> None:
+        endpoint = _endpoint(row.node)
+        known = self._owner.known.get((metric, row))
+        if known is None:
+            self._layout.add(metric, endpoint, pairs(row), extra)
+        else:
+            self._layout.reuse(known, endpoint)
+        self._fresh[(metric, row)] = self._layout.ids[-1]
 
     def values(self, snapshot: CounterSnapshot) -> Floats:
         """Values in the order of ``ids``."""
@@ -214,7 +228,7 @@ class _Plan:
         return np.concatenate(parts)
 
 
-def _exposed(cluster: Cluster, labels: ContainerLabels | PodLabels) -> bool:
+def _exposed(cluster: Cluster, labels: _Row) -> bool:
     return labels.node not in cluster.silent and labels.namespace not in cluster.hidden
 
 

@@ -74,7 +74,11 @@ class Layout:
     def add(self, metric: str, endpoint: Endpoint, *labels: Pairs) -> None:
         """One more series."""
         pairs = chain(((NAME, metric),), endpoint.pairs(), *labels)
-        self.ids.append(self.series.series(make_labels(pairs)))
+        self.reuse(self.series.series(make_labels(pairs)), endpoint)
+
+    def reuse(self, known: int, endpoint: Endpoint) -> None:
+        """One more series, whose id is known already."""
+        self.ids.append(known)
         self.counts[endpoint] += 1
 
     def array(self) -> Ints:
