@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -64,8 +65,13 @@ def imports(tree: ast.AST) -> Iterator[str]:
             yield node.module.split(".")[0]
 
 
-def violations(path: Path) -> Iterator[tuple[tuple[str, str, str], str]]:
+@cache
+def violations(path: Path) -> list[tuple[tuple[str, str, str], str]]:
     """Each broken rule of one file, as a key of ``EXCEPTIONS`` and a sentence."""
+    return list(_violations(path))
+
+
+def _violations(path: Path) -> Iterator[tuple[tuple[str, str, str], str]]:
     name = path.relative_to(ROOT).as_posix()
     text = path.read_text(encoding="utf-8")
     tree = ast.parse(text)

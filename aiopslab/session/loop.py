@@ -53,7 +53,7 @@ class Conversation:
         began_wall, clock = time.monotonic(), self._lab.cluster.clock
         if self._stepped and self._options.think_time_s:
             await clock.sleep(self._options.think_time_s)
-        began = await clock.now()
+        began = await self._diary.now()
         parsed = await asyncio.to_thread(parse, reply, self._actions.specs)
         outcome = await self._carry_out(parsed)
         observation = await fit(outcome.observation, self._lab.shell, step, self._options.limits.observation_chars)

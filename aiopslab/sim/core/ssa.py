@@ -163,11 +163,13 @@ def track_update(  # noqa: PLR0913 - one operation of the API with all its optio
 ) -> Obj:
     """``new`` with managedFields after a plain write: the fields that changed move to ``manager``.
 
-    managedFields that ``new`` itself carries are the base (clients may edit them), else those of ``old``.
+    managedFields that ``new`` itself carries are the base (clients may edit them, and ``[{}]`` clears them), else
+    those of ``old``.
     Returns ``new`` itself when no entry changes.
     """
     node = _node(kind, new)
-    entries = _entries(new) or _entries(old or {})
+    reset = new.get("metadata", {}).get("managedFields") == [{}]
+    entries = {} if reset else _entries(new) or _entries(old or {})
     difference = fieldsets.compare(old or {}, new, node)
     taken = frozenset((difference.added | difference.modified) - SYSTEM_PATHS)
     operation = Entry(manager, UPDATE, api_version, subresource, now, taken)

@@ -23,8 +23,6 @@ _RETURNED = {
     "pods", "services", "persistentvolumeclaims", "persistentvolumes", "podtemplates", "resourcequotas",
     "serviceaccounts",
 }  # fmt: skip
-# Subresources that are read and written as the whole object.
-WHOLE = ("", "status", "resize", "ephemeralcontainers", "approval")
 
 
 async def get(call: Call) -> web.Response:

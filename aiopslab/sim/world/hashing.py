@@ -17,6 +17,7 @@ Floats = NDArray[np.float32]
 
 _GAMMA = 0x9E3779B97F4A7C15
 _MASK = (1 << 64) - 1
+GRID = 4001  # points at which a distribution function is evaluated for inversion
 QUANTILES = 4096  # entries of a quantile table; the top entry is the 99.988th percentile
 
 
@@ -64,12 +65,12 @@ def lognormal_table(parts: Sequence[tuple[float, float, float]]) -> Floats:
     """Quantiles of a mixture of lognormals, ``QUANTILES`` of them, at the mid-points.
 
     ``parts`` are ``(weight, mu, sigma)`` with ``mu`` and ``sigma`` of the logarithm; weights are normalised.
-    The distribution function is inverted on a grid of the logarithm, which is exact to 0.1 % of a sigma.
+    The distribution function is inverted on a grid of the logarithm, which is exact to about 0.1 % of a sigma.
     """
     total = sum(weight for weight, _, _ in parts)
     low = min(mu - 5 * sigma for _, mu, sigma in parts)
     high = max(mu + 5 * sigma for _, mu, sigma in parts)
-    grid = np.linspace(low, high + 1e-9, 20_001)
+    grid = np.linspace(low, high + 1e-9, GRID)
     cdf = np.zeros_like(grid)
     for weight, mu, sigma in parts:
         cdf += weight / total * normal_cdf((grid - mu) / max(sigma, 1e-6))

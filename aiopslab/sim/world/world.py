@@ -272,7 +272,8 @@ class SimWorld:
         """Implements ``World.run_until``."""
         while self._at < now:
             self._refresh()
-            end = min(now, self._at + PIECE_MAX_S, self._due)
+            longest = PIECE_MAX_S if self._loads else math.inf
+            end = min(now, self._at + longest, self._due)
             self._piece(self._at, end)
             self._at = end
 

@@ -152,6 +152,16 @@ def test_clients_may_edit_managed_fields() -> None:
     new = clone(old)
     new["metadata"]["managedFields"][0]["manager"] = "renamed"
     assert list(owners(track_update(old, new, "editor", "v1", T1))) == ["renamed"]
+    new["metadata"]["managedFields"] = [{}]
+    assert "managedFields" not in track_update(old, new, "editor", "v1", T1)["metadata"]
+
+
+def test_the_last_writer_of_a_second_comes_last() -> None:
+    obj = apply(None, config_map({"a": "1"}), "one", "v1", T0)
+    obj = apply(obj, config_map({"b": "1"}), "two", "v1", T0)
+    obj = apply(obj, config_map({"a": "2"}), "one", "v1", T0)
+    assert list(owners(obj)) == ["two", "one"]
+    assert apply(obj, config_map({"b": "1"}), "two", "v1", T2) == obj
 
 
 def test_kubectl_takes_over_what_client_side_apply_owned() -> None:

@@ -31,7 +31,6 @@ CPU = [
     ("recommendationservice", 28),
     ("adservice", 35),
     ("cartservice", 20),
-    ("checkoutservice", 7),
     ("redis-cart", 5),
     ("shippingservice", 4),
 ]

@@ -1,0 +1,67 @@
+"""Problems both ways: the recorded solution is right, doing nothing is wrong wherever something is.
+
+By default every task of every problem is played, with its variants in turn; AIOPSLAB_E2E=all plays every id.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from aiopslab.catalog import Catalog
+from aiopslab.catalog.manifests import Problem
+from aiopslab.grading import grade
+
+CATALOG = Catalog.load([])
+EVERYTHING = os.environ.get("AIOPSLAB_E2E") == "all"
+
+
+def ids_of(problem: Problem, first_variant: int) -> Iterator[str]:
+    """All ids of ``problem``, or each of its tasks once, with the variants in turn from ``first_variant`` on."""
+    if EVERYTHING:
+        yield from problem.task_ids()
+        return
+    for number, task in enumerate(problem.tasks):
+        yield f"{problem.id}-{task}-{(first_variant + number) % len(problem.variants) + 1}"
+
+
+SOLVED = [one for problem in CATALOG.problems.values() for one in ids_of(problem, 0)]
+IGNORED = [one for problem in CATALOG.problems.values() for one in ids_of(problem, 1)]
+if not EVERYTHING:  # one of each two tasks
+    IGNORED = IGNORED[::2]
+INVESTIGATED = [
+    "hipster-target-port-incident-2",
+    "hipster-scale-zero-incident-3",
+    "hipster-network-delay-localization-2",
+    "hipster-healthy-incident-1",
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task_id", SOLVED)
+async def test_the_recorded_solution_is_right(task_id: str, play: Callable[..., Any]) -> None:
+    played = await play(task_id, "solution")
+    assert (played.record.outcome, played.result.verdict) == ("submitted", "pass"), played.why
+    assert played.result.score == 1.0
+    assert played.record.invalid_actions == 0
+    assert grade(played.folder) == played.result
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task_id", IGNORED)
+async def test_doing_nothing_is_right_only_when_nothing_is_wrong(task_id: str, play: Callable[..., Any]) -> None:
+    played = await play(task_id, "noop")
+    assert played.record.outcome == "submitted", played.why
+    healthy = CATALOG.problem(task_id).fault is None
+    assert played.result.verdict == ("pass" if healthy else "fail"), played.why
+    assert all(check.detail for check in played.result.checks)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task_id", INVESTIGATED)
+async def test_an_investigation_by_rules_finds_it(task_id: str, play: Callable[..., Any]) -> None:
+    played = await play(task_id, "triage")
+    assert (played.record.outcome, played.result.verdict) == ("submitted", "pass"), played.why
