@@ -15,7 +15,7 @@ from aiopslab.telemetry.jaeger import Span
 from aiopslab.telemetry.prometheus import Series
 
 STEP_S = 15.0
-TRACES_PER_SERVICE = 200
+TRACES_PER_SERVICE = 100
 MAX_DURATION_MIN = 24 * 60
 
 _CONTAINER_COUNTERS = (

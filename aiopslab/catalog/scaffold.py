@@ -16,7 +16,7 @@ _NAME = re.compile(r"[a-z]([a-z0-9-]{0,48}[a-z0-9])?")
 
 # path below the content folder (or, with a leading slash, below the bundle) -> text; $-names are filled in
 _FAULT = {
-    "fault.toml": '''\
+    "fault.toml": """\
 title = "$title"
 description = "What goes wrong, in one or two sentences that never reach the agent."
 class = "fault.py:$class_name"
@@ -37,7 +37,7 @@ resource = "apps/deployments"
 name = "{{service}}"
 path = "spec.paused"
 op = "absent"
-''',
+""",
     "fault.py": '''\
 """$title."""
 
@@ -69,7 +69,7 @@ class $class_name:
 ''',
 }
 _PROBLEM = {
-    "problem.toml": '''\
+    "problem.toml": """\
 title = "$title"
 description = "What people will see, in one or two sentences that never reach the agent."
 app = "$app"
@@ -88,7 +88,7 @@ $symptom
 op = "$symptom_op"
 threshold = $threshold
 budget_s = 300
-''',
+""",
     "solution.sh": """\
 #!/bin/sh
 # The recorded repair. NAMESPACE and the fault's parameters in upper case are in the environment.
@@ -99,7 +99,7 @@ kubectl get pods -n "$$NAMESPACE"
 """,
 }
 _APP = {
-    "app.toml": '''\
+    "app.toml": """\
 title = "$title"
 description = "What it does, in one or two sentences that the agent will read."
 chart = "$name"
@@ -121,7 +121,7 @@ sum(rate(traces_span_metrics_calls_total{service_name="web",span_kind="SPAN_KIND
 op = ">="
 threshold = 0.98
 unit = "ratio"
-''',
+""",
     "README.md": """\
 # $title
 

@@ -58,7 +58,7 @@ class Person:
     def init_context(self, problem_desc: str, instructions: str, apis: Mapping[str, str]) -> None:
         """Show the task; the actions on request."""
         self._actions = apis
-        self._out.print(Text(problem_desc.strip()))
+        self._out.print(Text(problem_desc.strip()), soft_wrap=True)
         self._out.print(
             Text(
                 "Type an action or a shell command; `help` lists the actions, `exit` gives up.\n", style="dim"
@@ -69,7 +69,7 @@ class Person:
         """Show the observation and ask for the next action."""
         shown = state.removesuffix("Please take the next action").rstrip()
         if shown:
-            self._out.print(Text(shown))
+            self._out.print(Text(shown), soft_wrap=True)
         while True:
             line = ask()  # on the agent's own thread, which may wait
             if line is None or line in _LEAVE:
@@ -77,7 +77,7 @@ class Person:
                 await asyncio.Event().wait()
             elif line == "help":
                 for text in self._actions.values():
-                    self._out.print(Text(text + "\n"))
+                    self._out.print(Text(text + "\n"), soft_wrap=True)
             elif line:
                 return reply_for(line, self._actions)
 

@@ -1,8 +1,8 @@
 """Service levels at the end of a run: was the application good again for its users, and under load?
 
-The judged stretch is the last half of the settle window that the session let pass after the agent was done
+The judged stretch is the last two fifths of the settle window that the session let pass after the agent was done
 (``config["settle_s"]``, or the settle phase's length): the rate windows of the objectives still hold requests from
-before the repair in the first half. Every sample in it must be good; a sample without data is not good
+before the repair in the first part. Every sample in it must be good; a sample without data is not good
 (unless the objective says that no data is good), since an application without users proves nothing.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from aiopslab.grading.evidence import Evidence
 from aiopslab.record import Check, Slo, SloSeries
 
-JUDGED_SHARE = 0.5  # of the settle window, its end
+JUDGED_SHARE = 0.4  # of the settle window, its end
 SAMPLES_MIN = 2  # fewer samples than this show nothing
 SETTLE_DEFAULT_S = 120.0  # when neither the configuration nor a phase tells
 

@@ -33,6 +33,7 @@ from aiopslab.sim.server.auth import ADMIN
 from aiopslab.sim.server.kubeconfig import kubeconfig, write_private
 from aiopslab.sim.server.policy import Activity, Policy
 from aiopslab.sim.server.tls import make_tls
+from aiopslab.sim.world import chaos
 from aiopslab.sim.world.programs import Programs
 from aiopslab.sim.world.world import SimWorld
 
@@ -154,6 +155,8 @@ async def _serve(
         root_ca=tls.ca_pem,
         kernel_api=(kernel, api),
     )
+    if not settings.bare:
+        chaos.install(kernel, api, world)
     kernel.advance(begin)
     series = SeriesStore(retention_s=TELEMETRY_RETENTION_S)
     scraper = Scraper(kernel, kernel.store, world, series)

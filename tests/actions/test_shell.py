@@ -259,3 +259,17 @@ async def test_on_the_wall_clock_nothing_is_faked(
         assert abs(int((await shell.run("date +%s")).output) - time.time()) < 5
         result = await shell.run("sleep 60", timeout_s=0.5)
         assert "stopped after 0.5 s" in result.stopped
+
+
+async def test_the_form_for_ordinary_users_works_too(
+    cluster: Any, kubeconfig: Path, tools: RoomTools, limits: ShellLimits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without root the sandbox is made in a user namespace; root can make one, too."""
+    monkeypatch.setattr("aiopslab.actions.sandbox.room.os.geteuid", lambda: 1000)
+    async with Shell(cluster, kubeconfig, tools, limits=limits) as shell:
+        result = await shell.run(
+            "id -u; id -un; echo a > f && cat f; sleep 30; date +%T; touch /etc/x", timeout_s=60
+        )
+        assert result.output.startswith("1000\noncall\na\n09:00:30\n")
+        assert result.exit_code == 1
+        assert "processes" in (await shell.run(":(){ :|:& };:; sleep 1000", timeout_s=3)).stopped

@@ -44,9 +44,7 @@ async def test_a_namespace_that_is_going_is_waited_for(deployer: Deployer, world
     assert "deletionTimestamp" not in world.objects["namespaces", "", "toy"]["metadata"]
 
 
-async def test_an_app_that_does_not_become_ready_is_taken_away(
-    deployer: Deployer, world: Any, app: App
-) -> None:
+async def test_an_app_that_does_not_become_ready_is_taken_away(deployer: Deployer, world: Any, app: App) -> None:
     world.ready_after_s = 1e9
     waiting = {"reason": "ImagePullBackOff", "message": "no such image"}
     pod = {"metadata": {"name": "web-1"}, "status": {"containerStatuses": [{"state": {"waiting": waiting}}]}}
@@ -92,9 +90,7 @@ async def test_what_could_not_be_taken_away_is_noted(deployer: Deployer, world: 
     assert "namespace toy is still there after 180 s" in cause.__notes__[0]
 
 
-async def test_a_release_of_somebody_else_is_used_and_left_alone(
-    deployer: Deployer, world: Any, app: App
-) -> None:
+async def test_a_release_of_somebody_else_is_used_and_left_alone(deployer: Deployer, world: Any, app: App) -> None:
     await Deployer(world, world, world).deploy(app)
     objects = dict(world.objects)
     await deployer.deploy(app)

@@ -48,9 +48,7 @@ async def test_left_overs_are_replaced(world: Any, workload: Workload, app: App)
     assert world.time == 10.0 + 6.0 + 10.0  # ready, old one gone, ready
 
 
-async def test_a_generator_that_does_not_run_is_named_and_stopped(
-    world: Any, workload: Workload, app: App
-) -> None:
+async def test_a_generator_that_does_not_run_is_named_and_stopped(world: Any, workload: Workload, app: App) -> None:
     world.ready_after_s = 1e9
     with pytest.raises(DeployError, match="workload drip does not run after 180 s: load"):
         await Loader(world, world).start(workload, app)

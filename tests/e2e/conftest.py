@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,8 +17,6 @@ from aiopslab.record import Result, RunRecord, Step, read_steps
 from aiopslab.session.options import RunOptions
 from aiopslab.session.run import run_problem
 
-EXIT_CODE = re.compile(r"\[exit code (\d+)")
-ENDING_WALL_S_MAX = 10.0
 Script = Callable[[], Generator[str, str, None]]
 
 
@@ -82,3 +76,73 @@ def play(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
 def scripted() -> type[Scripted]:
     """An agent that follows a generator."""
     return Scripted
+
+
+def command_lines_under(scratch: Path) -> list[str]:
+    """Command lines of running processes that were started with ``scratch`` as their folder for temporary files,
+    or name something in it.
+    """
+    found, mark = [], os.fsencode(scratch)
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it ended meanwhile
+            line = (entry / "cmdline").read_bytes()
+            if mark in line or mark in (entry / "environ").read_bytes():
+                found.append(line.replace(b"\0", b" ").decode(errors="replace"))
+    return found
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a command did: its exit code and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def last_line(self) -> str:
+        """The last line on standard error."""
+        return (self.err.splitlines() or [""])[-1]
+
+
+class Console:
+    """The command line in processes of its own, all with one folder for temporary files."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.scratch = folder, folder / "scratch"
+        self.records = folder / "records"
+        self.scratch.mkdir()
+        self.environment = {**os.environ, "TMPDIR": str(self.scratch), "AIOPSLAB_STATE_DIR": str(folder / "state")}
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """Start ``aiopslab`` with the given words."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "aiopslab", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=self.environment,
+            cwd=self.folder,
+        )
+
+    def end(self, process: subprocess.Popen[str]) -> Ended:
+        """Wait for it."""
+        out, err = process.communicate(timeout=120)
+        return Ended(process.returncode, out, err)
+
+    def __call__(self, *words: str) -> Ended:
+        return self.end(self.start(*words))
+
+    def leftovers(self) -> list[str]:
+        """Processes and temporary files that are still there."""
+        return [*command_lines_under(self.scratch), *(str(path) for path in self.scratch.iterdir())]
+
+
+@pytest.fixture
+def console(tmp_path: Path) -> Iterator[Console]:
+    """The command line; a background cluster that a test leaves behind is taken down."""
+    console = Console(tmp_path)
+    yield console
+    if (tmp_path / "state").exists():
+        console("cluster", "down")

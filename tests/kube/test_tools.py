@@ -61,7 +61,7 @@ def test_the_cache_comes_before_path(empty_machine: Path) -> None:
         ("helm", "v3.14.0+g3fc9f4b", True),
         ("helm", "v4.3.1+gabcdef", True),
         ("helm", "v3.13.3+gc8b9489", False),
-        ("helm", "version.BuildInfo{Version:\"v2.17.0\"}", False),
+        ("helm", 'version.BuildInfo{Version:"v2.17.0"}', False),
         ("bwrap", "", True),
     ],
 )

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import signal
 import socket
 import sys
 
@@ -39,6 +40,7 @@ def main() -> None:
         control.sendall(json.dumps({"error": str(error)}).encode() + b"\n")
         os._exit(125)
     control.close()
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and what is ignored stays so in children
     os.umask(0o022)
     os.execvp(config["argv"][0], config["argv"])
 

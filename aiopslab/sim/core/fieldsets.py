@@ -142,36 +142,39 @@ def compare(old: Obj, new: Obj, node: Node) -> Comparison:
 
 
 def _compare(old: Any, new: Any, node: Node, path: Path, result: Comparison) -> None:
-    if (old is MISSING and new is MISSING) or old == new:
+    if old is MISSING or new is MISSING:
+        if old is not new:
+            one_side, found = (new, result.added) if old is MISSING else (old, result.removed)
+            _whole(one_side, node, path, found)
         return
-    present = [value for value in (old, new) if value is not MISSING and value is not None]
+    if old == new:
+        return
+    present = [value for value in (old, new) if value is not None]
     if not any(present) or any(is_leaf(value, node) for value in present):
-        _leaf(old, new, path, result)
+        result.modified.add(path)
         return
     left, right = _children(old, node), _children(new, node)
     for element in {**left, **right}:
         before, child = left.get(element, (MISSING, None))
         after, other = right.get(element, (MISSING, None))
         _compare(before, after, child or other or ANY, (*path, element), result)
-    if old is MISSING:
-        result.added.add(path)
-    elif new is MISSING:
-        result.removed.add(path)
 
 
-def _leaf(old: Any, new: Any, path: Path, result: Comparison) -> None:
-    if old is MISSING:
-        result.added.add(path)
-    elif new is MISSING:
-        result.removed.add(path)
-    else:
-        result.modified.add(path)
+def _whole(value: Any, node: Node, path: Path, found: set[Path]) -> None:
+    """Every path of a value that is on one side only: itself and all below it."""
+    found.add(path)
+    if value is None or is_leaf(value, node):
+        return
+    for element, item, child in items_of(value, node):
+        _whole(item, child, (*path, element), found)
+    if node.shape == "struct":
+        for name in node.values:
+            if name not in value:
+                found.add((*path, f"f:{name}"))
 
 
 def _children(value: Any, node: Node) -> dict[str, tuple[Any, Node]]:
     """Children of a present value; structs by value and required lists exist even when nobody wrote them."""
-    if value is MISSING:
-        return {}
     found = {element: (item, child) for element, item, child in items_of(value, node)}
     if node.shape == "struct":
         for name in node.values:

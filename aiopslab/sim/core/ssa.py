@@ -167,6 +167,8 @@ def track_update(  # noqa: PLR0913 - one operation of the API with all its optio
     those of ``old``.
     Returns ``new`` itself when no entry changes.
     """
+    if old == new:
+        return new
     node = _node(kind, new)
     reset = new.get("metadata", {}).get("managedFields") == [{}]
     entries = {} if reset else _entries(new) or _entries(old or {})

@@ -6,6 +6,7 @@ requests meet equal luck whatever else happens.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -25,6 +26,7 @@ from aiopslab.sim.world.walk import Columns, GuardedWalk, Journey, exceeds_deadl
 WIRE_RPC = [(0.95, -0.65, 0.30), (0.05, 0.80, 0.60)]
 WIRE_PLAIN = [(0.97, -1.6, 0.25), (0.03, 0.0, 0.6)]  # a bare TCP protocol
 _U16 = np.float32(1 / 65536)
+WARM_AFTER = 6.0  # time constants after which a program counts as warm
 QUEUE_MIN_MS = 0.1  # shorter waits are not worth drawing
 
 
@@ -42,9 +44,9 @@ class Batch:
 
 
 class Strain:
-    """Waiting by run, as columns; ``programs`` are those with a run whose calls notice it."""
+    """Waiting by run, as columns; ``programs`` are those with a run whose calls notice it at ``now``."""
 
-    def __init__(self, runs: Runs, waiting: dict[int, Waiting], backlog_ms: dict[int, float]) -> None:
+    def __init__(self, runs: Runs, waiting: dict[int, Waiting], backlog_ms: dict[int, float], now: float) -> None:
         size = len(runs) + 1
         self.hit = np.zeros(size, np.float32)
         self.stretch = np.zeros(size, np.float32)
@@ -52,6 +54,9 @@ class Strain:
         self.backlog = np.zeros(size, np.float32)
         self.programs: set[str] = set()
         self.queued: set[str] = set()
+        self.cold: set[str] = set()
+        self.slow = np.ones(size, np.float32)
+        self._warm_up(runs, now)
         for number, found in waiting.items():
             behind = backlog_ms.get(number, 0.0)
             program = runs[number].program
@@ -62,6 +67,14 @@ class Strain:
             self.queue[number], self.backlog[number] = found.queue_ms, behind
             if found.queue_ms >= QUEUE_MIN_MS or behind > 0:
                 self.queued.add(program.name)
+
+    def _warm_up(self, runs: Runs, now: float) -> None:
+        for run in runs.alive():
+            program, age = run.program, now - run.listening_at
+            if program is not None and program.cold_factor > 1.0 and 0 <= age < WARM_AFTER * program.warm_up_s:
+                self.slow[run.number] += (program.cold_factor - 1.0) * math.exp(-age / program.warm_up_s)
+                self.cold.add(program.name)
+                self.programs.add(program.name)
 
 
 class Engine:
@@ -167,6 +180,8 @@ class Engine:
             if node.program.name not in strain.programs:
                 continue
             i, where = node.index, run[node.index]
+            if node.program.name in strain.cold:
+                own[i] *= strain.slow[where]
             chance = ((draws[i] >> np.uint64(24)) & np.uint64(0xFFFF)).astype(np.float32) * _U16
             hit = strain.hit[where]
             struck = np.flatnonzero(chance < hit)

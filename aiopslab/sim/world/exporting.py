@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from aiopslab.sim.core.store import Obj, Store
 from aiopslab.sim.world.connections import Connections
@@ -72,14 +73,20 @@ class Exporter:
         self._labels: list[ContainerLabels] = []
         self._pods: list[PodLabels] = []
         self._pod_rows: list[int] = []  # row of PodCounters of each run
-        self._pod_carry: dict[str, list[float]] = {}  # pod uid -> network counters of earlier runs
+        self._pod_carry: dict[str, NDArray[np.float64]] = {}  # pod uid -> network counters of earlier runs
+        self._node_carry: dict[str, NDArray[np.float64]] = {}  # node -> CPU and network of ended runs
+        self._node_names: list[str] = []
 
     def ended(self, run: Run) -> None:
-        """Keep a run's network counters for its pod."""
+        """Keep a run's counters for its pod and its node."""
+        totals = self._totals(run)
+        self._pod_carry[run.ref.pod_uid] = self._pod_carry.get(run.ref.pod_uid, 0.0) + totals[1:]
+        self._node_carry[run.spec.node] = self._node_carry.get(run.spec.node, 0.0) + totals
+
+    def _totals(self, run: Run) -> NDArray[np.float64]:
+        """CPU seconds, received bytes and packets, sent bytes and packets."""
         usage = self._meter.usage(run)
-        carry = self._pod_carry.setdefault(run.ref.pod_uid, [0.0] * 4)
-        for i, value in enumerate((usage.rx_bytes, usage.rx_packets, usage.tx_bytes, usage.tx_packets)):
-            carry[i] += value
+        return np.array([usage.cpu_s, usage.rx_bytes, usage.rx_packets, usage.tx_bytes, usage.tx_packets])
 
     def forget(self, pod_uid: str) -> None:
         """The pod is gone."""
@@ -88,16 +95,18 @@ class Exporter:
     def snapshot(self, now: float, effects: Effects, connections: Connections) -> CounterSnapshot:
         """All counters at ``now``, up to which traffic must have been simulated."""
         runs = list(self._runs.alive())
-        self._relabel(runs)
+        names = [node["metadata"]["name"] for node in self._store.list("nodes")]
+        self._relabel(runs, names)
         containers = self._containers(runs, now, effects, connections)
         return CounterSnapshot(
             now, containers, self._network(runs), self._nodes(runs, containers, now), self._spans.snapshot()
         )
 
-    def _relabel(self, runs: list[Run]) -> None:
+    def _relabel(self, runs: list[Run], nodes: list[str]) -> None:
         numbers = [r.number for r in runs]
-        if numbers == self._known:
+        if numbers == self._known and nodes == self._node_names:
             return
+        self._node_names = nodes
         self._generation += 1
         self._known = numbers
         self._labels = [
@@ -176,13 +185,12 @@ class Exporter:
 
     def _network(self, runs: list[Run]) -> PodCounters:
         totals = np.zeros((4, len(self._pods)))
-        for uid, carry in self._pod_carry.items():
-            rows = [i for i, pod in enumerate(self._pods) if pod.pod_uid == uid]
-            for row in rows:
+        for row, pod in enumerate(self._pods):
+            carry = self._pod_carry.get(pod.pod_uid)
+            if carry is not None:
                 totals[:, row] += carry
         for run, row in zip(runs, self._pod_rows, strict=True):
-            usage = self._meter.usage(run)
-            totals[:, row] += (usage.rx_bytes, usage.rx_packets, usage.tx_bytes, usage.tx_packets)
+            totals[:, row] += self._totals(run)[1:]
         whole = totals.astype(np.int64)
         return PodCounters(self._generation, self._pods, whole[0], whole[1], whole[2], whole[3])
 
@@ -202,11 +210,16 @@ class Exporter:
             at = rows.get(run.spec.node)
             if at is not None:
                 memory[at] += int(containers.memory_usage_bytes[row])
-        for usage, run in zip(self._meter.usages, self._runs.all, strict=False):
+        for name, carry in self._node_carry.items():
+            if name in rows:
+                busy[rows[name]] += carry[0]
+                traffic[:, rows[name]] += carry[1:]
+        for run in runs:
             at = rows.get(run.spec.node)
             if at is not None:
-                busy[at] += usage.cpu_s
-                traffic[:, at] += (usage.rx_bytes, usage.rx_packets, usage.tx_bytes, usage.tx_packets)
+                totals = self._totals(run)
+                busy[at] += totals[0]
+                traffic[:, at] += totals[1:]
         cpu = np.zeros((len(nodes), len(CPU_MODES)))
         shares = {"user": 0.68, "system": 0.29, "softirq": 0.02, "iowait": 0.01}
         for mode, share in shares.items():

@@ -62,9 +62,10 @@ class Plan:
 
 
 class UserLoad:
-    """The users of one load-generator run."""
+    """The users of one load-generator run. ``index`` tells generators of one cluster apart: a restarted one
+    has the same users again."""
 
-    def __init__(self, run: Run, programs: Programs, seed: int) -> None:
+    def __init__(self, run: Run, programs: Programs, seed: int, index: int = 0) -> None:
         program = run.program
         assert program is not None and program.users is not None
         self.run = run
@@ -77,7 +78,8 @@ class UserLoad:
         count = min(max(0, int(_number(env.get(self.spec.count, ""), 10))), USERS_MAX)
         rate = max(_number(env.get(self.spec.rate, ""), 1), 1e-3)
         self.lanes = count
-        self._keys = mix(np.arange(count, dtype=np.uint64) + np.uint64(text_key(seed, "users", program.name)))
+        own = text_key(seed, "users", program.name, index)
+        self._keys = mix(np.arange(count, dtype=np.uint64) + np.uint64(own))
         self._next = run.started + START_S + np.arange(count) / rate
         self._turn = np.zeros(count, np.int64)
         self._sets = {name: np.zeros(count, np.int64) for name in self.spec.sets}

@@ -82,6 +82,16 @@ class SpanMetrics:
             self._collect(block, columns[over], counted)
             self._hold(block, columns[~over])
 
+    def open_requests(self) -> list[tuple[Block, NDArray[np.int64]]]:
+        """Requests whose end lies ahead: blocks with the columns concerned."""
+        return [(block, columns) for _, block, columns in self._open]
+
+    def rehold(self) -> None:
+        """Ends of open requests have changed."""
+        held, self._open = self._open, []
+        for _, block, columns in held:
+            self._hold(block, columns)
+
     def _hold(self, block: Block, columns: NDArray[np.int64]) -> None:
         if len(columns):
             self._open.append((float(block.ends()[columns].min()), block, columns))

@@ -7,10 +7,13 @@ import re
 from aiopslab.sim.core.ports import ContainerSpec, StartResult
 from aiopslab.sim.world.images import MIB
 from aiopslab.sim.world.programs import Program
+from aiopslab.sim.world.userland.images import known
 
 QUICK_S = 0.05  # a process that has nothing to do
 CRASH_S = 0.1
-ENDLESS = re.compile(r"while\s+(true|:|\[)|sleep\s+(infinity|inf)\b|tail\s+-[fF]|\bexec\s+\S*server")
+ENDLESS = re.compile(
+    r"while\s+(true|:|\[)|sleep\s+(infinity|inf)\b|tail\s+-[fF]|\bexec\s+\S*server|\bnc\s+(-\w+\s+)*-\w*l"
+)
 _SLEEP = re.compile(r"\bsleep\s+(\d+(?:\.\d+)?)([smhd]?)")
 _SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SHELLS = ("sh", "bash", "ash", "dash")
@@ -51,11 +54,21 @@ def _command(command: tuple[str, ...]) -> StartResult:
     return StartResult()
 
 
-def script_of(command: tuple[str, ...]) -> str:
-    """The shell script of a command line that ends by itself; empty for anything else."""
-    if len(command) < 3 or command[0].rpartition("/")[2] not in _SHELLS or command[-2].lstrip("-")[-1:] != "c":
-        return ""
-    return "" if ENDLESS.search(command[-1]) else command[-1]
+def one_shot(spec: ContainerSpec) -> tuple[str, ...]:
+    """The command line of a container whose process ends by itself, as the userland takes it; empty for one
+    that runs on, or of which nothing is known.
+
+    That is a shell script in any image, and any program in a well-known general-purpose image: an init
+    container's check, a pod that somebody starts for one request.
+    """
+    command, image = spec.command, known(spec.image)
+    if image is not None:
+        if image.entry and command[:1] and command[0].startswith("-"):
+            command = (image.entry, *command)
+        command = command or image.default
+    elif len(command) < 3 or command[0].rpartition("/")[2] not in _SHELLS or command[-2].lstrip("-")[-1:] != "c":
+        return ()
+    return () if ENDLESS.search(" ".join(command)) else command
 
 
 def _sleep(text: str) -> float | None:

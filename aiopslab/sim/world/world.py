@@ -35,10 +35,11 @@ from aiopslab.sim.world.engine import Batch, Engine, Strain
 from aiopslab.sim.world.exporting import Exporter, memory_bytes
 from aiopslab.sim.world.hashing import text_key, unit_int
 from aiopslab.sim.world.images import Registry
+from aiopslab.sim.world.interrupt import interrupt
 from aiopslab.sim.world.loadgen import UserLoad, address_of
 from aiopslab.sim.world.logs import Logs, render_static
 from aiopslab.sim.world.metering import Meter, SpanMetrics
-from aiopslab.sim.world.processes import QUICK_S, missing_variable, script_of, start_result
+from aiopslab.sim.world.processes import QUICK_S, missing_variable, one_shot, start_result
 from aiopslab.sim.world.programs import LogSpec, Program, Programs
 from aiopslab.sim.world.queueing import FREE
 from aiopslab.sim.world.requests import Reader, RequestView
@@ -102,11 +103,11 @@ class SimWorld:
         if program is not None:
             self._begin_log(run, result)
             if program.users is not None and result.exit_after_s is None:
-                self._loads[run.number] = UserLoad(run, self.programs, self._seed)
+                self._loads[run.number] = UserLoad(run, self.programs, self._seed, len(self._loads))
         elif is_wrk2(spec.image):
             return self._start_wrk2(run)
-        elif script_of(spec.command):
-            return self._run_script(run)
+        elif result == StartResult() and (command := one_shot(spec)):
+            return self._run_once(run, command)
         return result
 
     def stop(self, ref: ContainerRef, now: float, grace_s: float) -> tuple[float, int]:
@@ -255,7 +256,7 @@ class SimWorld:
             ASK_TIMEOUT_MS,
             variables,
         )
-        strain = Strain(self.runs, self._meter.waiting, self._meter.backlog_ms())
+        strain = Strain(self.runs, self._meter.waiting, self._meter.backlog_ms(), self._at)
         block = self._engine.simulate(batch, self._routes, self._edges, strain)
         block.start[:] = self._at
         self._pieces.add(self._at, [block])
@@ -287,7 +288,7 @@ class SimWorld:
         if not self._loads:
             return []
         assert self._edges is not None
-        strain = Strain(self.runs, self._meter.strain(self._effects), self._meter.backlog_ms())
+        strain = Strain(self.runs, self._meter.strain(self._effects), self._meter.backlog_ms(), self._at)
         found: list[Block] = []
         for number, load in self._loads.items():
             plan, batches = load.plan(self._routes, self._load_edges[number], end)
@@ -335,6 +336,8 @@ class SimWorld:
         load = self._loads.pop(run.number, None)
         if isinstance(load, Wrk2Load):
             run.lines += [(now, line) for line in load.report()]
+        if interrupt(self._metrics.open_requests(), run.number, now, self.errors):
+            self._metrics.rehold()
         self.runs.end(run, now)
         self._exporter.ended(run)
         self._connections.drop(run)
@@ -357,9 +360,9 @@ class SimWorld:
         self._stale = True
         return StartResult(options.duration_s + GENERIC_STOP_S, 0)
 
-    def _run_script(self, run: Run) -> StartResult:
-        """A script that ends by itself, such as an init container's check, runs in the userland."""
-        done = bridge.run(self, run, list(run.spec.command), b"", self._at)
+    def _run_once(self, run: Run, command: tuple[str, ...]) -> StartResult:
+        """A process that ends by itself, such as an init container's check, runs in the userland."""
+        done = bridge.run(self, run, list(command), b"", self._at)
         output = (done.stdout + done.stderr).decode(errors="replace").splitlines()
         run.lines += [(self._at + min(done.duration_s, 0.01), line) for line in output]
         if done.exit_code == NOT_FOUND or done.error:

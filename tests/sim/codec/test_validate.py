@@ -208,3 +208,12 @@ def test_cron_schedules(schedule: str, error: str | None) -> None:
 def test_what_the_expression_allows_is_a_qualified_name(name: str) -> None:
     assert qualified_name(name) == []
     assert qualified_name(f"example.com/{name}") == []
+
+
+def test_a_stateful_set_may_mount_its_claims() -> None:
+    container = {"name": "c", "image": "x:1", "volumeMounts": [{"name": "data", "mountPath": "/d"}]}
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [container]}}
+    claim = {"metadata": {"name": "data"}, "spec": {}}
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template, "volumeClaimTemplates": [claim]}
+    obj = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "s"}, "spec": spec}
+    assert errors(ready(obj)) == []

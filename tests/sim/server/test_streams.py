@@ -1,4 +1,4 @@
-"""Watches, logs, exec; what is counted and hidden for agents."""
+"""Watches, logs, exec, metrics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 from aiohttp import WSMsgType
 
 from aiopslab.sim.core.kinds import metrics_kinds
-from aiopslab.sim.server.policy import shift_times
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"
@@ -168,77 +167,6 @@ async def test_exec_is_refused_before_it_starts(client, make):
     assert code == 400 and status["message"] == "pod p does not have a host assigned"
     code, status, _ = await client("GET", f"{PODS}/p/portforward")
     assert code == 400 and "kubectl exec" in status["message"]
-
-
-@pytest.fixture
-async def agent(client, api, options):
-    """Headers of an agent: a ServiceAccount of the lab's namespace that may read everything here."""
-    api.create("namespaces", "", {"metadata": {"name": "lab-system"}}, options)
-    api.create("serviceaccounts", "lab-system", {"metadata": {"name": "oncall"}}, options)
-    group = "rbac.authorization.k8s.io"
-    binding = {
-        "metadata": {"name": "oncall"},
-        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "view"},
-        "subjects": [{"kind": "ServiceAccount", "name": "oncall", "namespace": "lab-system"}],
-    }
-    api.create(f"{group}/rolebindings", "default", binding, options)
-    _, answer, _ = await client("POST", "/api/v1/namespaces/lab-system/serviceaccounts/oncall/token", {})
-    return {"Authorization": f"Bearer {answer['status']['token']}"}
-
-
-async def test_hidden_groups(client, api, options, agent):
-    names = {"plural": "networkchaos", "kind": "NetworkChaos"}
-    version = {
-        "name": "v1alpha1",
-        "served": True,
-        "storage": True,
-        "schema": {"openAPIV3Schema": {"type": "object"}},
-    }
-    spec = {"group": "chaos-mesh.org", "scope": "Namespaced", "names": names, "versions": [version]}
-    crds = "apiextensions.k8s.io/customresourcedefinitions"
-    api.create(crds, "", {"metadata": {"name": "networkchaos.chaos-mesh.org"}, "spec": spec}, options)
-    for path in ("/apis", "/openapi/v3", "/"):
-        assert "chaos-mesh" in json.dumps((await client("GET", path))[1])
-        assert "chaos-mesh" not in json.dumps((await client("GET", path, **agent))[1])
-    for path in (
-        "/apis/chaos-mesh.org",
-        "/apis/chaos-mesh.org/v1alpha1",
-        "/openapi/v3/apis/chaos-mesh.org/v1alpha1",
-        "/apis/chaos-mesh.org/v1alpha1/networkchaos",
-    ):
-        assert (await client("GET", path))[0] == 200
-        assert (await client("GET", path, **agent))[:2] == (404, "404 page not found\n")
-
-
-async def test_agents_are_counted_and_listed(client, agent):
-    response = await client.http.get(f"{CONFIG_MAPS}?watch=true", headers={**agent, "User-Agent": "kubectl/v1"})
-    assert client.activity.as_dict() == {"in_flight": 1, "streams": 1, "serial": 1}
-    await client("GET", "/api/v1/nodes", **agent)
-    response.close()
-    while client.activity.in_flight:
-        await asyncio.sleep(0.01)
-    entries = client.activity.since(0)
-    assert [(e["n"], e["verb"], e["code"]) for e in entries] == [(1, "list", 403), (2, "watch", 200)] or len(
-        entries
-    ) == 2
-    assert entries[-1]["user"] == "system:serviceaccount:lab-system:oncall"
-    await client("GET", CONFIG_MAPS)
-    assert len(client.activity.audit) == 2
-
-
-async def test_times_are_shifted_for_client_side_ages(client, agent):
-    path = f"{CONFIG_MAPS}/kube-root-ca.crt"
-    plain = (await client("GET", path, **agent))[1]["metadata"]["creationTimestamp"]
-    described = (await client("GET", path, Kubectl_Command="kubectl describe", **agent))[1]["metadata"]
-    admin = (await client("GET", path, Kubectl_Command="kubectl describe"))[1]["metadata"]["creationTimestamp"]
-    assert plain == admin == "2025-06-02T09:00:00Z" and described["creationTimestamp"] == "2025-06-13T22:46:40Z"
-
-
-def test_only_whole_times_are_shifted():
-    body = b'{"a":"2025-06-02T09:00:00Z","b":"2025-06-02T09:00:00.123456Z","c":"at 2025-06-02T09:00:00Z"}'
-    assert shift_times(body, 60.0) == (
-        b'{"a":"2025-06-02T09:01:00Z","b":"2025-06-02T09:01:00.123456Z","c":"at 2025-06-02T09:00:00Z"}'
-    )
 
 
 async def test_metrics_of_pods_and_nodes(client, make, api):

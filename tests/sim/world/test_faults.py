@@ -163,9 +163,8 @@ def test_a_dangling_name_and_a_missing_service(make_lab: Any) -> None:
     lab.users(20)
     start = lab.now
     lab.advance(60)
-    assert {error for _, _, error in problems(lab, start + 1)} == {
-        "failed to get shipping quote: rpc error: code = Unavailable desc = name resolver error: produced zero addresses"
-    }
+    text = "rpc error: code = Unavailable desc = name resolver error: produced zero addresses"
+    assert {error for _, _, error in problems(lab, start + 1)} == {"failed to get shipping quote: " + text}
 
 
 def test_a_dead_store_takes_five_seconds_to_fail(shop: Any) -> None:
@@ -294,3 +293,27 @@ def test_recovering_a_policy_heals(make_lab: Any) -> None:
     lab.advance(60)
     assert not problems(lab, start + 1)
     lab.store.remove(Key(*key))
+
+
+def test_calls_in_flight_break_off_when_their_backend_dies(shop: Any) -> None:
+    pod = shop.pods("cartservice")[0]
+    shop.chaos(
+        "networkchaos", "a", {**NETEM, "action": "delay", "delay": {"latency": "8s"}}, (f"{SHOP}/{pod}", ".")
+    )
+    shop.advance(20)
+    start = shop.now
+    shop.remove(pod)
+    shop.slice("cartservice", 7070)
+    shop.advance(15)
+    texts = [error for _, _, error in problems(shop, start)]
+    broken = "could not retrieve cart: rpc error: code = Unavailable desc = error reading from server: EOF"
+    assert broken in texts
+    broken_off = sum("desc = error reading from server: EOF" in text for text in texts)
+    traces = shop.world.spans.search("frontend", limit=500, start_us=int((start - 20) * 1e6))
+    failed = [s for t in traces for s in t if s.status_message == "error reading from server: EOF"]
+    assert len(failed) == broken_off
+    for span in failed:
+        assert span.start_us + span.duration_us == pytest.approx(start * 1e6, abs=5000)
+    metrics = sum(n for k, n in shop.spans(service_name="frontend").items() if k[2] == "SERVER")
+    everything = shop.world.spans.search("frontend", limit=10_000)
+    assert metrics == sum(s.service == "frontend" and s.kind == "SERVER" for t in everything for s in t)

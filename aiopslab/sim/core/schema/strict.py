@@ -10,6 +10,7 @@ import binascii
 import json
 import re
 from base64 import b64decode
+from functools import lru_cache
 from typing import Any
 
 from aiopslab.sim.core import quantity
@@ -283,11 +284,12 @@ def _typed(value: Any, node: Node) -> Any:
         elem = node.elem
         empty: Any = {} if elem.shape in ("struct", "map") else [] if elem.shape == "list" else ""
         return {key: empty if item is None else _typed(item, elem) for key, item in value.items()}
-    if node.name == QUANTITY:
+    if node.name == QUANTITY and isinstance(value, str | int | float):
         return canonical_quantity(value)
     return value
 
 
+@lru_cache(maxsize=1024)
 def canonical_quantity(value: Any) -> Any:
     """A quantity as the server writes it (``1024Mi`` -> ``1Gi``); what is not one stays as it is."""
     try:

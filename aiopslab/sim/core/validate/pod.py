@@ -36,10 +36,15 @@ def check_pod(errors: Errors, pod: Obj, old: Obj | None) -> None:
 
 def check_template(errors: Errors, template: Obj, path: str) -> None:
     """A pod template: labels, annotations, spec."""
+    check_template_meta(errors, template, path)
+    check_pod_spec(errors, template.get("spec", {}), f"{path}.spec")
+
+
+def check_template_meta(errors: Errors, template: Obj, path: str) -> None:
+    """Labels and annotations of a pod template."""
     meta = template.get("metadata", {})
     check_labels(errors, meta.get("labels"), f"{path}.labels")
     check_annotations(errors, meta.get("annotations"), f"{path}.annotations")
-    check_pod_spec(errors, template.get("spec", {}), f"{path}.spec")
 
 
 def check_pod_spec(errors: Errors, spec: Obj, path: str) -> None:

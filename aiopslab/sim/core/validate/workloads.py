@@ -8,7 +8,7 @@ from typing import Any
 from aiopslab.sim.core.validate import values
 from aiopslab.sim.core.validate.errors import Errors
 from aiopslab.sim.core.validate.meta import check_same, check_selector, is_empty_selector, selects
-from aiopslab.sim.core.validate.pod import check_template
+from aiopslab.sim.core.validate.pod import check_template, check_template_meta
 
 Obj = dict[str, Any]
 NO_MATCH = "`selector` does not match template `labels`"
@@ -133,7 +133,7 @@ def _stateful_set(errors: Errors, obj: Obj, old: Obj | None) -> None:
             errors.not_supported(where, retention[field], RETENTION)
     values.check_non_negative(errors, spec, "spec", "replicas", "minReadySeconds")
     values.check_non_negative(errors, spec.get("ordinals") or {}, "spec.ordinals", "start")
-    _owned_template(errors, spec, "statefulset", "StatefulSet")
+    _owned_template(errors, spec, "StatefulSet")
     if old is not None:
         frozen, before = ({k: v for k, v in s.items() if k not in STATEFUL_MUTABLE} for s in (spec, old["spec"]))
         if frozen != before:
@@ -158,8 +158,12 @@ def _stateful_strategy(errors: Errors, strategy: Obj) -> None:
         errors.invalid(path, strategy, "must be 'RollingUpdate' or 'OnDelete'")
 
 
-def _owned_template(errors: Errors, spec: Obj, name: str, kind: str) -> None:
-    """Selector and template of a StatefulSet or DaemonSet."""
+def _owned_template(errors: Errors, spec: Obj, kind: str) -> None:
+    """Selector and template of a StatefulSet or DaemonSet.
+
+    As on a real server, the pods that a StatefulSet asks for are not checked before they are created: their
+    mounts may name claims that only then become volumes.
+    """
     selector, template = spec.get("selector"), spec.get("template", {})
     if selector is None:
         errors.required("spec.selector")
@@ -168,14 +172,17 @@ def _owned_template(errors: Errors, spec: Obj, name: str, kind: str) -> None:
         if valid:
             check_template_labels(errors, selector, template, "spec.template")
         if is_empty_selector(selector):
-            errors.invalid("spec.selector", selector, f"empty selector is invalid for {name}")
-    check_template(errors, template, "spec.template")
+            errors.invalid("spec.selector", selector, f"empty selector is invalid for {kind.lower()}")
+    if kind == "StatefulSet":
+        check_template_meta(errors, template, "spec.template")
+    else:
+        check_template(errors, template, "spec.template")
     _always_restarts(errors, template, "spec.template", kind)
 
 
 def _daemon_set(errors: Errors, obj: Obj, old: Obj | None) -> None:
     spec = obj["spec"]
-    _owned_template(errors, spec, "daemonset", "DaemonSet")
+    _owned_template(errors, spec, "DaemonSet")
     values.check_non_negative(errors, spec, "spec", "minReadySeconds", "revisionHistoryLimit")
     strategy = spec.get("updateStrategy", {})
     path, kind, rolling = "spec.updateStrategy", strategy.get("type", ""), strategy.get("rollingUpdate")

@@ -11,23 +11,30 @@ NETWORK_TOOLS = frozenset({"curl", "dig", "getent", "ip", "nc", "netstat", "nslo
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Userland of an image: base flavour and extra programs."""
+    """Userland of an image: base flavour and extra programs.
+
+    ``entry`` is the program that takes a command line of options only. ``default`` is what runs without a
+    command line, when that is a program that reads its input and ends; empty for servers.
+    """
 
     flavour: Flavour
     tools: frozenset[str] = frozenset()
+    entry: str = ""
+    default: tuple[str, ...] = ()
 
 
+SHELL = ("sh",)
 PROFILES: dict[str, Profile] = {
-    "alpine": Profile("alpine"),
-    "busybox": Profile("alpine"),
-    "curlimages/curl": Profile("alpine", frozenset({"curl"})),
-    "debian": Profile("debian"),
+    "alpine": Profile("alpine", default=SHELL),
+    "busybox": Profile("alpine", default=SHELL),
+    "curlimages/curl": Profile("alpine", frozenset({"curl"}), entry="curl", default=("curl",)),
+    "debian": Profile("debian", default=SHELL),
     "nginx": Profile("debian", frozenset({"curl"})),
-    "nicolaka/netshoot": Profile("alpine", NETWORK_TOOLS),
+    "nicolaka/netshoot": Profile("alpine", NETWORK_TOOLS | {"bash"}, default=SHELL),
     "postgres": Profile("debian"),
     "python": Profile("debian"),
     "redis": Profile("alpine", frozenset({"redis-cli"})),
-    "ubuntu": Profile("debian"),
+    "ubuntu": Profile("debian", default=SHELL),
     "valkey/valkey": Profile("alpine", frozenset({"valkey-cli", "redis-cli"})),
 }
 # An image that nothing is known about has a shell and the usual text tools, as most have.
@@ -36,9 +43,14 @@ UNKNOWN = Profile("debian")
 
 def profile(image: str) -> Profile:
     """The userland of an image that no application describes."""
+    return known(image) or UNKNOWN
+
+
+def known(image: str) -> Profile | None:
+    """The userland of a well-known image."""
     name = image.partition("@")[0]
     head, _, tail = name.rpartition(":")
     name = head if head and "/" not in tail else name
     for prefix in ("docker.io/", "library/", "ghcr.io/", "quay.io/", "registry.k8s.io/"):
         name = name.removeprefix(prefix)
-    return PROFILES.get(name, UNKNOWN)
+    return PROFILES.get(name)
