@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,7 @@ from aiopslab.actions.exports import export_metrics, export_traces
 from aiopslab.actions.lab import Lab
 from aiopslab.actions.logs import read_logs
 from aiopslab.actions.parser import ParsedAction
-from aiopslab.actions.shell import ShellResult
+from aiopslab.actions.shell import DEFAULT_TIMEOUT_S, ShellResult
 from aiopslab.actions.spec import ActionSpec, spec_of
 from aiopslab.actions.submissions import ActionRefused, Submitted, accept, accept_stage
 from aiopslab.errors import LabFailure
@@ -149,11 +150,16 @@ class Actions:
 
         Args:
             command (str): the command, as one string; several lines are fine.
-            timeout (int): seconds after which it is stopped. Default 30, at most 1800.
+            timeout (int): seconds after which it is stopped. Default 30, not counting up to 600 seconds of
+                sleep and of kubectl's --timeout; at most 1800.
         Returns:
             str: its output (standard output and error together, in order) and its exit code.
         """
-        return _shown(await self._lab.shell.run(command, min(float(timeout), MAX_TIMEOUT_S)))
+        call = re.match(r"\s*(\w+)\s*\(", command)
+        if call and call.group(1) in self.specs:
+            raise ActionRefused(f"{call.group(1)} is an action, not a command; reply with the call itself.")
+        given = None if timeout == DEFAULT_TIMEOUT_S else min(float(timeout), MAX_TIMEOUT_S)
+        return _shown(await self._lab.shell.run(command, given))
 
     async def wait(self, seconds: float) -> str:
         """Let time pass, for example to see whether a repair holds.

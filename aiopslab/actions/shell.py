@@ -12,9 +12,10 @@ import base64
 import contextlib
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import yaml
@@ -30,6 +31,7 @@ from aiopslab.cluster.base import Cluster
 from aiopslab.errors import LabFailure
 
 MAX_COMMAND_BYTES = 100_000
+DEFAULT_TIMEOUT_S, FREE_WAIT_S = 30.0, 600.0
 _WATCH_S = 0.03
 
 
@@ -105,8 +107,12 @@ class Shell:
         """Remove the shell's files; safe to call twice."""
         self.room.close()
 
-    async def run(self, command: str, timeout_s: float = 30.0) -> ShellResult:
-        """Run ``command`` with bash. ``timeout_s`` is cluster time. Never raises for what the command does."""
+    async def run(self, command: str, timeout_s: float | None = None) -> ShellResult:
+        """Run ``command`` with bash. Never raises for what the command does.
+
+        ``timeout_s`` is cluster time. Without it the command gets ``DEFAULT_TIMEOUT_S``, and on a stepped clock
+        besides that up to ``FREE_WAIT_S`` for waits that it asks for itself: ``sleep`` and kubectl's ``--timeout``.
+        """
         if len(command.encode("utf-8", "replace")) > MAX_COMMAND_BYTES:
             why = f"a command has at most {MAX_COMMAND_BYTES} bytes; write a long file in parts"
             return ShellResult("", None, why, 0.0, 0.0)
@@ -120,7 +126,10 @@ class Shell:
         running: Running | None = None
         try:
             running = await start(self.room, launch)
-            exit_code, stopped = await self._watch(running, traffic, alarms, began, timeout_s)
+            output = running.output
+            watched = Watched(running.tree.sample, lambda: output.total + traffic.bytes)
+            clock = self._let_time_pass(watched, alarms, began, timeout_s) if self._stepped else None
+            exit_code, stopped = await self._watch(running, clock, timeout_s or DEFAULT_TIMEOUT_S)
         finally:
             if running is not None:
                 await running.end()
@@ -202,16 +211,13 @@ class Shell:
         return Launch(command, environment, bounds, handlers), host_side
 
     async def _watch(
-        self, running: Running, traffic: Traffic, alarms: Alarms, began: float, timeout_s: float
+        self, running: Running, clock: Coroutine[Any, Any, str] | None, timeout_s: float
     ) -> tuple[int | None, str]:
         """Wait for the command's end or for a limit; its exit code, or why it was stopped."""
         limits = self._limits
-        wall_s = min(max(timeout_s, limits.min_wall_s), limits.wall_s) if self._stepped else timeout_s
+        wall_s = min(max(timeout_s, limits.min_wall_s), limits.wall_s) if clock is not None else timeout_s
         ended = asyncio.ensure_future(running.process.wait())
-        guards = [asyncio.ensure_future(self._guard(running))]
-        if self._stepped:
-            watched = Watched(running.tree.sample, lambda: running.output.total + traffic.bytes)
-            guards.append(asyncio.ensure_future(self._let_time_pass(watched, alarms, began + timeout_s, timeout_s)))
+        guards = [asyncio.ensure_future(guard) for guard in (self._guard(running), clock) if guard is not None]
         try:
             done, _ = await asyncio.wait([ended, *guards], timeout=wall_s, return_when=asyncio.FIRST_COMPLETED)
             if ended in done:
@@ -220,16 +226,20 @@ class Shell:
             for guard in guards:
                 if guard in done:
                     return None, guard.result()
-            return None, _too_long(wall_s, "wall time" if self._stepped else "")
+            return None, _too_long(wall_s, "wall time" if clock is not None else "")
         finally:
             for task in (ended, *guards):
                 task.cancel()
             await asyncio.gather(ended, *guards, return_exceptions=True)
 
-    async def _let_time_pass(self, watched: Watched, alarms: Alarms, until: float, timeout_s: float) -> str:
+    async def _let_time_pass(self, watched: Watched, alarms: Alarms, began: float, timeout_s: float | None) -> str:
+        """Drive the cluster's clock until the command has used up its time."""
         clockwork = Clockwork(self._cluster, alarms, lambda now: self._times.note(time.time(), now))
-        await clockwork.run(watched, until)
-        return _too_long(timeout_s, "")
+        if timeout_s is None:
+            await clockwork.run(watched, began + DEFAULT_TIMEOUT_S, FREE_WAIT_S)
+        else:
+            await clockwork.run(watched, began + timeout_s)
+        return _too_long(await self._cluster.clock.now() - began, "")
 
     async def _guard(self, running: Running) -> str:
         """Watch memory, processes, disk and output; returns the limit that was crossed."""

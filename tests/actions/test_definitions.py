@@ -210,6 +210,12 @@ async def test_the_shell_says_its_exit_code(actions: Actions) -> None:
     assert stopped.valid
 
 
+async def test_an_action_typed_into_the_shell_is_pointed_out(actions: Actions) -> None:
+    outcome = await act(actions, "exec_shell(\"get_logs('shop', 'cart')\")")
+    assert not outcome.valid
+    assert "get_logs is an action, not a command" in outcome.observation
+
+
 async def test_waiting_moves_the_clock(actions: Actions, cluster: Any) -> None:
     outcome = await act(actions, "wait(90)")
     assert outcome.observation == "90 s have passed. It is 2025-06-02T09:01:30Z."

@@ -30,6 +30,10 @@ async def test_output_errors_and_exit_code_come_in_order(shell: Shell) -> None:
         ("echo a \\\n  b", "a b\n"),
         ("diff <(echo a) <(echo a) && echo same", "same\n"),
         ("kubectl get pods", "kubectl get pods\n"),
+        ("kubectl wait pod/a --timeout=60s", "kubectl wait pod/a --timeout=5s\n"),
+        ("kubectl rollout status --timeout 2m deploy/a", "kubectl rollout status --timeout 8s deploy/a\n"),
+        ("kubectl exec a -- b --timeout=60s", "kubectl exec a -- b --timeout=60s\n"),
+        ("kubectl wait pod/a --timeout=soon", "kubectl wait pod/a --timeout=soon\n"),
         ("cat; echo end", "end\n"),
     ],
 )
@@ -110,6 +114,13 @@ async def test_sleep_costs_cluster_time_and_no_wall_time(shell: Shell, cluster: 
     assert result.output == "09:00:20\n09:01:20\n"
     assert result.cluster_s == 80
     assert time.monotonic() - began < 4
+
+
+async def test_by_default_waits_that_a_command_asks_for_do_not_count(shell: Shell) -> None:
+    result = await shell.run("sleep 45; sleep 100; date +%T")
+    assert (result.output, result.stopped) == ("09:02:25\n", "")
+    endless = await shell.run("sleep 45000")
+    assert endless.stopped.startswith("stopped after 630 s")
 
 
 async def test_parallel_sleeps_pass_together(shell: Shell) -> None:

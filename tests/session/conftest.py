@@ -119,7 +119,7 @@ class FakeShell:
         self._world, self._home = world, home
         self.room = SimpleNamespace(shown_home="/home/oncall", home=home, outside=lambda path: None)
 
-    async def run(self, command: str, timeout_s: float) -> ShellResult:
+    async def run(self, command: str, timeout_s: float | None = None) -> ShellResult:
         self._world.did(f"shell {command}")
         return ShellResult(f"ran {command}\n", 0, "", 0.0, 0.0)
 

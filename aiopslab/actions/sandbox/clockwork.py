@@ -75,6 +75,11 @@ class Alarms:
         writer.write(answer.encode() + b"\n")
         await writer.drain()
 
+    @property
+    def busy(self) -> bool:
+        """Whether a sleep or a program's own limit is pending."""
+        return self.next() is not None or bool(self._holds)
+
     def held_at(self) -> float:
         """The time beyond which the clock must not go while a program with a limit of its own is at work."""
         return min(self._holds.values(), default=math.inf)
@@ -117,9 +122,10 @@ class Clockwork:
     def __init__(self, cluster: Cluster, alarms: Alarms, on_step: Callable[[float], None]) -> None:
         self._cluster, self._alarms, self._on_step = cluster, alarms, on_step
 
-    async def run(self, watched: Watched, until: float) -> None:
+    async def run(self, watched: Watched, until: float, free_s: float = 0.0) -> None:
         """Let time pass as the command needs it; returns when the clock has reached ``until``, else runs
-        until cancelled.
+        until cancelled. Of the waits that the command asks for itself (a sleep, a program's own limit),
+        ``free_s`` seconds do not count: they move ``until``.
         """
         now = await self._cluster.clock.now()
         self._alarms.moved(now)
@@ -139,6 +145,9 @@ class Clockwork:
             quiet += 1
             step = min(self._step(activity, quiet, time.monotonic() - since, now), self._alarms.held_at() - now)
             if step > 0:
+                if self._alarms.busy:
+                    free = min(step, free_s)
+                    until, free_s = until + free, free_s - free
                 now = await self._cluster.clock.sleep(min(step, until - now))
                 self._on_step(now)
                 self._alarms.moved(now)

@@ -53,16 +53,13 @@ async def exec_(call: Call) -> web.StreamResponse:
 
 
 async def attach(call: Call) -> web.StreamResponse:
-    """Show what a container writes, until it ends: from now on, or all of it when it waits for its input, since
-    such a process does nothing before somebody is attached.
-    """
+    """Show what a container writes from now on, until it ends."""
     ref, missing = _addressed(call)
     world = _world(call)
     socket = await _upgrade(call)
     if missing is not None:
         return await _refuse(socket, missing)
-    since = None if _takes_input(call, ref.container) else call.api.kernel.now
-    options = podlogs.LogOptions(ref.container, True, False, False, None, since, None)
+    options = podlogs.LogOptions(ref.container, True, False, False, None, call.api.kernel.now, None)
     follower = podlogs.Follower(call, world, ref, options)
     reader = asyncio.ensure_future(_discard(socket))
     try:
@@ -110,12 +107,6 @@ def _addressed(call: Call) -> tuple[ContainerRef, ApiError | None]:
     if "running" in (status.get("state") or {}):
         return ref, None
     return ref, internal(f'unable to upgrade connection: container not found ("{container}")')
-
-
-def _takes_input(call: Call, container: str) -> bool:
-    spec = call.api.get("pods", call.namespace, call.info.name)["spec"]
-    containers = [one for field in podlogs.CONTAINER_FIELDS for one in spec.get(field) or []]
-    return any(one["name"] == container and one.get("stdin") for one in containers)
 
 
 async def _refuse(socket: web.WebSocketResponse, error: ApiError) -> web.WebSocketResponse:

@@ -58,7 +58,7 @@ def one_shot(spec: ContainerSpec) -> tuple[str, ...]:
     """The command line of a container whose process ends by itself, as the userland takes it; empty for one
     that runs on, or of which nothing is known.
 
-    That is a shell script in any image, and any program in a well-known general-purpose image: an init
+    That is a shell in any image, and any program in a well-known general-purpose image: an init
     container's check, a pod that somebody starts for one request.
     """
     command, image = spec.command, known(spec.image)
@@ -66,9 +66,16 @@ def one_shot(spec: ContainerSpec) -> tuple[str, ...]:
         if image.entry and command[:1] and command[0].startswith("-"):
             command = (image.entry, *command)
         command = command or image.default
-    elif len(command) < 3 or command[0].rpartition("/")[2] not in _SHELLS or command[-2].lstrip("-")[-1:] != "c":
+    elif not _ends(command):
         return ()
     return () if ENDLESS.search(" ".join(command)) else command
+
+
+def _ends(command: tuple[str, ...]) -> bool:
+    """Whether this is a shell with a script, or one that reads commands: nobody types any."""
+    if not command or command[0].rpartition("/")[2] not in _SHELLS:
+        return False
+    return len(command) == 1 or (len(command) > 2 and command[-2].lstrip("-")[-1:] == "c")
 
 
 def _sleep(text: str) -> float | None:

@@ -364,7 +364,7 @@ class SimWorld:
         """A process that ends by itself, such as an init container's check, runs in the userland."""
         done = bridge.run(self, run, list(command), b"", self._at)
         output = (done.stdout + done.stderr).decode(errors="replace").splitlines()
-        run.lines += [(self._at + min(done.duration_s, 0.01), line) for line in output]
+        run.lines += [(self._at + done.duration_s, line) for line in output]
         if done.exit_code == NOT_FOUND or done.error:
             return StartResult()  # a program that only the real image has: all that is known is that it runs
         return StartResult(QUICK_S + done.duration_s, done.exit_code)

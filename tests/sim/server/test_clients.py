@@ -57,7 +57,7 @@ async def served(cluster, tmp_path):
     yield Served(path, tmp_path)
     ticking.cancel()
     await runner.cleanup()
-    await asyncio.sleep(0.05)  # TLS connections say goodbye after they are closed
+    await asyncio.sleep(0.3)  # TLS connections say goodbye after they are closed
 
 
 async def test_kubectl(served, make):

@@ -8,11 +8,11 @@ from aiopslab.sim.core.controllers.common import (
     controlled_by,
     deleting,
     key_of,
-    label_selector_matches,
     labels_of,
     owner_reference,
     with_metadata,
 )
+from aiopslab.sim.core.controllers.labels import label_selector_matches
 from aiopslab.sim.core.store import Obj
 
 

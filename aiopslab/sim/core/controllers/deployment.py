@@ -12,12 +12,12 @@ from aiopslab.sim.core.controllers.common import (
     controller_of,
     deleting,
     key_of,
-    label_selector_matches,
     labels_of,
     with_metadata,
     with_spec,
 )
 from aiopslab.sim.core.controllers.deployment_status import DeploymentStatus
+from aiopslab.sim.core.controllers.labels import label_selector_matches
 from aiopslab.sim.core.controllers.revisions import Revisions
 from aiopslab.sim.core.kernel import parse_time
 from aiopslab.sim.core.store import Change, Key, Obj

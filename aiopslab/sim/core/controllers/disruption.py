@@ -12,9 +12,9 @@ from aiopslab.sim.core.controllers.common import (
     deleting,
     int_or_percent,
     key_of,
-    label_selector_matches,
     labels_of,
 )
+from aiopslab.sim.core.controllers.labels import label_selector_matches
 from aiopslab.sim.core.kernel import parse_time
 from aiopslab.sim.core.store import Change, Key, Obj
 
@@ -52,12 +52,8 @@ class DisruptionBudgets(Base):
         budget = self.store.get(key)
         if budget is None or deleting(budget):
             return
-        selector = budget["spec"].get("selector")
-        pods = [
-            pod
-            for pod in self.index.listed("pods", key.namespace)
-            if label_selector_matches(selector, labels_of(pod)) and not podlib.finished(pod)
-        ]
+        selected = self.index.selected(key.namespace, budget["spec"].get("selector"))
+        pods = [pod for pod in selected if not podlib.finished(pod)]
         if not pods:
             self.event(budget, "Normal", "NoPods", "No matching pods found")
         disrupted = self._disrupted(key, budget, pods)

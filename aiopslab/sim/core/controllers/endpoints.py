@@ -66,12 +66,9 @@ class ServiceTracker(Base):
 
     def backends(self, service: Obj) -> list[Obj]:
         """Pods behind a Service that have an address and have not ended, by name."""
-        selector = service["spec"].get("selector") or {}
-        return [
-            pod
-            for pod in self.index.listed("pods", service["metadata"]["namespace"])
-            if selector.items() <= labels_of(pod).items() and _address(pod) and not podlib.finished(pod)
-        ]
+        selector = {"matchLabels": service["spec"].get("selector") or {}}
+        pods = self.index.selected(service["metadata"]["namespace"], selector)
+        return [pod for pod in pods if _address(pod) and not podlib.finished(pod)]
 
 
 class EndpointSlices(ServiceTracker):

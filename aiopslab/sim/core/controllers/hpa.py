@@ -9,13 +9,7 @@ from typing import NamedTuple
 from aiopslab.sim.core.api import Api
 from aiopslab.sim.core.controllers import hpa_metrics as metrics
 from aiopslab.sim.core.controllers import pods as podlib
-from aiopslab.sim.core.controllers.common import (
-    Base,
-    find_condition,
-    label_selector_matches,
-    labels_of,
-    with_spec,
-)
+from aiopslab.sim.core.controllers.common import Base, find_condition, with_spec
 from aiopslab.sim.core.controllers.index import Index
 from aiopslab.sim.core.kernel import Kernel
 from aiopslab.sim.core.ports import ContainerRef, Usage, World
@@ -130,11 +124,8 @@ class Autoscalers(Base):
     # Metrics ----------------------------------------------------------------------------------------------
 
     def _propose(self, hpa: Obj, status: Obj, target: Obj, current: int) -> Proposal | None:
-        pods = [
-            pod
-            for pod in self.index.listed("pods", hpa["metadata"]["namespace"])
-            if label_selector_matches(target["spec"].get("selector"), labels_of(pod)) and podlib.active(pod)
-        ]
+        selected = self.index.selected(hpa["metadata"]["namespace"], target["spec"].get("selector"))
+        pods = [pod for pod in selected if podlib.active(pod)]
         proposals, errors = [], []
         wanted = hpa["spec"].get("metrics") or []
         for metric in wanted:

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
+from aiopslab.sim.core.controllers.labels import label_selector_matches
 from aiopslab.sim.core.store import Change, Key, Obj, Store
 
 
@@ -23,6 +24,7 @@ class Index:
         self._by_kind: defaultdict[tuple[str, str], set[Key]] = defaultdict(set)
         self._orphans: defaultdict[tuple[str, str], set[Key]] = defaultdict(set)
         self._on_node: defaultdict[str, set[Key]] = defaultdict(set)
+        self._labelled: defaultdict[tuple[str, str, str], set[Key]] = defaultdict(set)  # pods only
         self._uids: dict[str, Key] = {}
         for resource in store.resources():
             for obj in store.list(resource):
@@ -54,6 +56,21 @@ class Index:
     def on_node(self, node: str) -> list[Obj]:
         """Pods bound to a node."""
         return self._objects(self._on_node.get(node, ()))
+
+    def selected(self, namespace: str, selector: Obj | None) -> list[Obj]:
+        """Pods of a namespace that a LabelSelector matches; None matches nothing."""
+        if selector is None:
+            return []
+        pairs = (selector.get("matchLabels") or {}).items()
+        if pairs:
+            sets = [self._labelled.get((namespace, name, value), set()) for name, value in pairs]
+            keys = set.intersection(*sets)
+        else:
+            keys = self._by_kind.get(("pods", namespace), set())
+        found = self._objects(keys)
+        if not selector.get("matchExpressions"):
+            return found
+        return [pod for pod in found if label_selector_matches(selector, pod["metadata"].get("labels") or {})]
 
     def key_of_uid(self, uid: str) -> Key | None:
         """Which object has this uid now."""
@@ -88,6 +105,9 @@ class Index:
             self._orphans[key.resource, key.namespace].add(key)
         if key.resource == "pods" and (node := obj["spec"].get("nodeName")):
             self._on_node[node].add(key)
+        if key.resource == "pods":
+            for name, value in (meta.get("labels") or {}).items():
+                self._labelled[key.namespace, name, value].add(key)
 
     def _remove(self, key: Key, obj: Obj) -> None:
         meta = obj["metadata"]
@@ -100,6 +120,9 @@ class Index:
         _discard(self._orphans, (key.resource, key.namespace), key)
         if key.resource == "pods" and (node := obj["spec"].get("nodeName")):
             _discard(self._on_node, node, key)
+        if key.resource == "pods":
+            for name, value in (meta.get("labels") or {}).items():
+                _discard(self._labelled, (key.namespace, name, value), key)
 
 
 def _discard(table: dict[Any, set[Key]], name: object, key: Key) -> None:
@@ -113,5 +136,6 @@ def _discard(table: dict[Any, set[Key]], name: object, key: Key) -> None:
 
 def _footprint(key: Key, obj: Obj) -> tuple[object, ...]:
     meta = obj["metadata"]
-    node = obj["spec"].get("nodeName") if key.resource == "pods" else None
-    return meta.get("uid"), meta.get("ownerReferences"), node
+    if key.resource != "pods":
+        return meta.get("uid"), meta.get("ownerReferences")
+    return meta.get("uid"), meta.get("ownerReferences"), obj["spec"].get("nodeName"), meta.get("labels")

@@ -19,11 +19,11 @@ from aiopslab.sim.core.controllers.common import (
     error_text,
     find_condition,
     key_of,
-    label_selector_matches,
     labels_of,
     namespace_is_ending,
     without_condition,
 )
+from aiopslab.sim.core.controllers.labels import label_selector_matches
 from aiopslab.sim.core.kernel import parse_time
 from aiopslab.sim.core.store import Change, Key, Obj
 

@@ -16,11 +16,11 @@ from aiopslab.sim.core.controllers.common import (
     deleting,
     error_text,
     key_of,
-    label_selector_matches,
     labels_of,
     namespace_is_ending,
     owner_reference,
 )
+from aiopslab.sim.core.controllers.labels import label_selector_matches
 from aiopslab.sim.core.store import Change, Key, Obj
 
 RESOURCE = "apps/statefulsets"

@@ -10,11 +10,11 @@ from aiopslab.sim.core.controllers.common import (
     annotations_of,
     deleting,
     key_of,
-    label_selector_matches,
     labels_of,
     with_metadata,
     with_spec,
 )
+from aiopslab.sim.core.controllers.labels import label_selector_matches
 from aiopslab.sim.core.store import Change, Key, Obj
 
 CLAIMS, VOLUMES = "persistentvolumeclaims", "persistentvolumes"

@@ -26,14 +26,22 @@ class Heartbeats(Base):
 
     name = "kubelet-heartbeat"
 
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)  # type: ignore[arg-type]
+        self._beating = False
+
     def keys(self, change: Change) -> Iterable[Key]:
         """Nodes that appear."""
         return (change.key,) if change.key.resource == "nodes" and change.type == "ADDED" else ()
 
     def reconcile(self, key: Key) -> None:
         """A served node appeared: start its heartbeat."""
-        if self._served(key):
-            self._renew()
+        if not self._served(key):
+            return
+        self._renew_one(key, rfc3339_micro(self.kernel.now))
+        if not self._beating:
+            self._beating = True
+            self.kernel.call_after(RENEW_S, f"{self.name}/lease", self._renew)
             self.kernel.call_after(STATUS_S, f"{self.name}/status", self._report)
 
     def _served(self, key: Key) -> bool:
@@ -49,13 +57,16 @@ class Heartbeats(Base):
         """One timer renews all leases; they bypass managedFields, whose times nobody reads here."""
         at = rfc3339_micro(self.kernel.now)
         for node in self._nodes():
-            key = Key("coordination.k8s.io/leases", LEASE_NAMESPACE, node.name)
-            lease = self.store.get(key)
-            if lease is None:
-                self.api.put(key, self._lease(node, at), "kubelet")
-            else:
-                self.store.put(key, {**lease, "spec": {**lease["spec"], "renewTime": at}})
+            self._renew_one(node, at)
         self.kernel.call_after(RENEW_S, f"{self.name}/lease", self._renew)
+
+    def _renew_one(self, node: Key, at: str) -> None:
+        key = Key("coordination.k8s.io/leases", LEASE_NAMESPACE, node.name)
+        lease = self.store.get(key)
+        if lease is None:
+            self.api.put(key, self._lease(node, at), "kubelet")
+        else:
+            self.store.put(key, {**lease, "spec": {**lease["spec"], "renewTime": at}})
 
     def _lease(self, node: Key, at: str) -> Obj:
         owner = (self.store.get(node) or {})["metadata"]

@@ -12,11 +12,11 @@ from aiopslab.sim.core.controllers.common import (
     deleting,
     find_condition,
     key_of,
-    label_selector_matches,
     labels_of,
     without_condition,
 )
 from aiopslab.sim.core.controllers.index import Index
+from aiopslab.sim.core.controllers.labels import label_selector_matches
 from aiopslab.sim.core.kernel import Kernel
 from aiopslab.sim.core.scheduler import preemption, scores
 from aiopslab.sim.core.scheduler.filters import Failure, Wanted, check, wanted

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from aiopslab.sim.core.controllers import pods as podlib
-from aiopslab.sim.core.controllers.common import requirement_matches
+from aiopslab.sim.core.controllers.labels import requirement_matches
 from aiopslab.sim.core.scheduler.terms import Terms
 from aiopslab.sim.core.scheduler.view import NodeInfo
 from aiopslab.sim.core.store import Obj
@@ -41,11 +41,15 @@ class Wanted:
     ports: set[tuple[str, str, int]]
     terms: Terms
     volume_terms: list[Obj]  # node affinity terms of its bound volumes, all of which must hold
+    filters: tuple[Filter, ...] = ()  # those that can refuse this pod
+
+
+Filter = Callable[[Wanted, NodeInfo], Failure | None]
 
 
 def check(wanted: Wanted, info: NodeInfo) -> Failure | None:
     """The first filter that refuses the node, in the order of the real plugins; None when it fits."""
-    for one in FILTERS:
+    for one in wanted.filters:
         failure = one(wanted, info)
         if failure is not None:
             return failure
@@ -111,18 +115,6 @@ def _terms(wanted: Wanted, info: NodeInfo) -> Failure | None:
     return None if refused is None else Failure((refused[0],), refused[1])
 
 
-FILTERS: tuple[Callable[[Wanted, NodeInfo], Failure | None], ...] = (
-    _unschedulable,
-    _node_name,
-    _taints,
-    _node_affinity,
-    _ports,
-    _resources,
-    _volumes,
-    _terms,
-)
-
-
 def tolerated(pod: Obj, taint: Mapping[str, str]) -> bool:
     """Whether one of the pod's tolerations covers a taint."""
     return any(tolerates(entry, taint) for entry in pod["spec"].get("tolerations") or ())
@@ -179,5 +171,18 @@ def fits(pod: Obj, node: Obj) -> bool:
 
 
 def wanted(pod: Obj, terms: Terms, volume_terms: list[Obj]) -> Wanted:
-    """Everything about a pod that the filters read."""
-    return Wanted(pod, podlib.requests(pod), podlib.host_ports(pod), terms, volume_terms)
+    """Everything about a pod that the filters read, with the filters that concern it, in the real order."""
+    spec, ports = pod["spec"], podlib.host_ports(pod)
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity")
+    order: tuple[tuple[Filter, bool], ...] = (
+        (_unschedulable, True),
+        (_node_name, bool(spec.get("nodeName"))),
+        (_taints, True),
+        (_node_affinity, bool(spec.get("nodeSelector") or affinity)),
+        (_ports, bool(ports)),
+        (_resources, True),
+        (_volumes, bool(volume_terms)),
+        (_terms, not terms.empty),
+    )
+    filters = tuple(one for one, concerned in order if concerned)
+    return Wanted(pod, podlib.requests(pod), ports, terms, volume_terms, filters)

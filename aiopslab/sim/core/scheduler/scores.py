@@ -13,6 +13,8 @@ from aiopslab.sim.core.scheduler.terms import preferred_score
 from aiopslab.sim.core.scheduler.view import DEFAULT_CPU_CORES, DEFAULT_MEMORY_BYTES, NodeInfo, group_of
 
 SCORE_MAX = 100.0
+Score = Callable[[Wanted, NodeInfo], float]
+EQUAL = 1e-6  # totals that differ by less are a tie
 
 
 def best(wanted: Wanted, nodes: list[NodeInfo], ids: Ids) -> NodeInfo:
@@ -20,23 +22,16 @@ def best(wanted: Wanted, nodes: list[NodeInfo], ids: Ids) -> NodeInfo:
     if len(nodes) == 1:
         return nodes[0]
     totals = [_resources(wanted, info) for info in nodes]
-    for weight, score, reverse in (
-        (3.0, _bad_taints, True),
-        (2.0, _affinity, False),
-        (2.0, _siblings, True),
-        (2.0, _pod_affinity, False),
-    ):
-        for index, value in enumerate(_normalised(wanted, nodes, score, reverse)):
-            totals[index] += weight * value
-    meta = wanted.pod["metadata"]
-    ranked = sorted(
-        zip(totals, nodes, strict=True),
-        key=lambda pair: (
-            -round(pair[0], 6),
-            ids.number(2**32, "place", meta["namespace"], meta["name"], pair[1].name),
-        ),
-    )
-    return ranked[0][1]
+    scorers: list[tuple[float, Score, bool]] = [(3.0, _bad_taints, True), (2.0, _siblings, True)]
+    if wanted.pod["spec"].get("affinity"):
+        scorers += [(2.0, _affinity, False), (2.0, _pod_affinity, False)]
+    for weight, score, reverse in scorers:
+        values = _normalised(wanted, nodes, score, reverse)
+        if values is not None:
+            totals = [total + weight * value for total, value in zip(totals, values, strict=True)]
+    meta, top = wanted.pod["metadata"], max(totals)
+    equal = [info for total, info in zip(totals, nodes, strict=True) if top - total < EQUAL]
+    return min(equal, key=lambda info: ids.digest("place", meta["namespace"], meta["name"], info.name))
 
 
 def _resources(wanted: Wanted, info: NodeInfo) -> float:
@@ -51,13 +46,12 @@ def _resources(wanted: Wanted, info: NodeInfo) -> float:
     return SCORE_MAX * least + SCORE_MAX * balanced
 
 
-def _normalised(
-    wanted: Wanted, nodes: list[NodeInfo], score: Callable[[Wanted, NodeInfo], float], reverse: bool
-) -> list[float]:
+def _normalised(wanted: Wanted, nodes: list[NodeInfo], score: Score, reverse: bool) -> list[float] | None:
+    """Scores stretched to 0..100; None when all nodes are equal."""
     raw = [score(wanted, info) for info in nodes]
     low, high = min(raw), max(raw)
     if low == high:
-        return [0.0] * len(raw)
+        return None
     scaled = [SCORE_MAX * (value - low) / (high - low) for value in raw]
     return [SCORE_MAX - value for value in scaled] if reverse else scaled
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from aiopslab.sim.core.controllers.common import deleting, label_selector_matches, labels_of
+from aiopslab.sim.core.controllers.common import deleting, labels_of
+from aiopslab.sim.core.controllers.labels import label_selector_matches
 from aiopslab.sim.core.scheduler.view import NodeInfo, PodUse
 from aiopslab.sim.core.store import Obj
 
@@ -41,6 +42,11 @@ class Terms:
         # The first pod of a group that wants to be near itself has nobody to be near to.
         nobody = not any(sum(domains.values()) for domains in self._affine)
         self._first = nobody and all(self._selects(t, pod, pod) for t in self._affinity)
+
+    @property
+    def empty(self) -> bool:
+        """Whether no constraint concerns the pod."""
+        return not (self._affinity or self._anti or self._spread or self._forbidden)
 
     def refuses(self, info: NodeInfo) -> tuple[str, bool] | None:
         """(text, whether preemption could help) when the node is not allowed."""

@@ -129,7 +129,7 @@ class ClusterView:
         if self._where.get(key) == name:
             info = self._nodes.get(name)
             known = info.pods.get(key) if info is not None else None
-            if known is not None and known.obj["spec"] is pod["spec"]:
+            if known is not None and known.obj["spec"] == pod["spec"]:
                 known.obj = pod
                 return
         self._drop_pod(key)
