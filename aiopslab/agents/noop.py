@@ -7,10 +7,12 @@ class NoopAgent:
     """Submits the do-nothing answer of whatever form the task asks for."""
 
     def __init__(self) -> None:
+        self.briefed = False
         self._submit = ""
 
     def init_context(self, problem_desc: str, instructions: str, apis: dict[str, str]) -> None:
         """Learn the form of ``submit`` from its documentation."""
+        self.briefed = True
         self._submit = apis.get("submit", "").split("\n", 1)[0]
 
     async def get_action(self, state: str) -> str:

@@ -13,6 +13,8 @@ class Agent(Protocol):
 
     * ``init_context(problem_desc: str, instructions: str, apis: dict[str, str])``, called once before the
       first step; may be a coroutine function.
+    * ``briefed``: False until ``init_context`` was called. ``Orchestrator`` leaves briefing to its caller, except
+      for an agent that says that it still needs it.
     * ``usage``: a mapping (or object) with the tokens used so far, ``in``/``out`` or
       ``input_tokens``/``output_tokens`` or ``prompt_tokens``/``completion_tokens``.
     """

@@ -15,6 +15,7 @@ class SolutionAgent:
     """Diagnoses first (the stages before the repair), then repairs, then submits the rest."""
 
     def __init__(self) -> None:
+        self.briefed = False
         self._staged = False
         self._answer: Mapping[str, Any] = {}
         self._commands: Sequence[str] = ()
@@ -26,6 +27,7 @@ class SolutionAgent:
 
     def init_context(self, problem_desc: str, instructions: str, apis: dict[str, str]) -> None:
         """See whether answers are submitted in stages."""
+        self.briefed = True
         self._staged = "stage" in apis.get("submit", "").split("\n", 1)[0]
 
     async def get_action(self, state: str) -> str:

@@ -72,6 +72,33 @@ NAMESPACE_RULES: list[dict[str, Any]] = [
 ]
 
 
+# A command without a namespace goes to ``default``, which is empty but for the API server's own Service.
+ELSEWHERE = "default"
+ELSEWHERE_RULES: list[dict[str, Any]] = [
+    {
+        "apiGroups": [""],
+        "resources": [
+            "configmaps",
+            "endpoints",
+            "events",
+            "persistentvolumeclaims",
+            "pods",
+            "pods/log",
+            "replicationcontrollers",
+            "services",
+        ],
+        "verbs": READ,
+    },
+    {
+        "apiGroups": ["apps"],
+        "resources": ["daemonsets", "deployments", "replicasets", "statefulsets"],
+        "verbs": READ,
+    },
+    {"apiGroups": ["batch"], "resources": ["cronjobs", "jobs"], "verbs": READ},
+    {"apiGroups": ["autoscaling"], "resources": ["horizontalpodautoscalers"], "verbs": READ},
+]
+
+
 def cluster_rules(namespace: str) -> list[dict[str, Any]]:
     """What the agent may see outside its namespace: nodes and storage, and that its namespace exists."""
     return [
@@ -91,23 +118,14 @@ def manifests(namespace: str) -> list[dict[str, Any]]:
     """
     name = f"{ACCOUNT}-{namespace}"
     group = "rbac.authorization.k8s.io"
+    places = [(namespace, ACCOUNT, NAMESPACE_RULES)]
+    if namespace != ELSEWHERE:
+        places.append((ELSEWHERE, name, ELSEWHERE_RULES))
     subject = {"kind": "ServiceAccount", "name": name, "namespace": LAB_NAMESPACE}
     return [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": LAB_NAMESPACE}},
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": LAB_NAMESPACE}},
-        {
-            "apiVersion": f"{group}/v1",
-            "kind": "Role",
-            "metadata": {"name": ACCOUNT, "namespace": namespace},
-            "rules": NAMESPACE_RULES,
-        },
-        {
-            "apiVersion": f"{group}/v1",
-            "kind": "RoleBinding",
-            "metadata": {"name": ACCOUNT, "namespace": namespace},
-            "roleRef": {"apiGroup": group, "kind": "Role", "name": ACCOUNT},
-            "subjects": [subject],
-        },
+        *(one for place in places for one in _role(group, *place, subject)),
         {
             "apiVersion": f"{group}/v1",
             "kind": "ClusterRole",
@@ -124,8 +142,21 @@ def manifests(namespace: str) -> list[dict[str, Any]]:
     ]
 
 
+def _role(
+    group: str, namespace: str, name: str, rules: list[dict[str, Any]], subject: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """A Role and the binding that gives it to ``subject``, both called ``name``."""
+    about = {"apiVersion": f"{group}/v1", "metadata": {"name": name, "namespace": namespace}}
+    reference = {"apiGroup": group, "kind": "Role", "name": name}
+    return [
+        {**about, "kind": "Role", "rules": rules},
+        {**about, "kind": "RoleBinding", "roleRef": reference, "subjects": [subject]},
+    ]
+
+
 async def agent_kubeconfig(kube: Kube, namespace: str, path: Path) -> Path:
-    """Create the identity for ``namespace`` (which must exist) and write its kubeconfig to ``path``.
+    """Create the identity for ``namespace`` (which must exist) and write its kubeconfig to ``path``; commands name
+    the namespace, as they must for most people.
 
     The server address and CA are those of the lab's own kubeconfig. Safe to call again.
     """
@@ -139,7 +170,7 @@ async def agent_kubeconfig(kube: Kube, namespace: str, path: Path) -> Path:
         "kind": "Config",
         "clusters": [{"name": "cluster", "cluster": cluster}],
         "users": [{"name": ACCOUNT, "user": {"token": token}}],
-        "contexts": [{"name": ACCOUNT, "context": {"cluster": "cluster", "user": ACCOUNT, "namespace": namespace}}],
+        "contexts": [{"name": ACCOUNT, "context": {"cluster": "cluster", "user": ACCOUNT}}],
         "current-context": ACCOUNT,
     }
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -114,8 +114,10 @@ class Orchestrator:
         return self._report(run)
 
     async def _play(self, run: Run, port: AgentPort, max_steps: int) -> None:
+        # Callers brief their agents themselves, as AIOpsLab's do; agents that say that nobody did are briefed here.
+        brief = getattr(port.agent, "briefed", True) is False
         async with run:
-            await run.play(port, max_steps)
+            await run.play(port, max_steps, brief=brief)
 
     def _report(self, run: Run) -> dict[str, Any]:
         record, result = run.record, run.record.result

@@ -156,17 +156,24 @@ class Run:
         await scenes.baseline(stage, diary, task.app, self.record.config["baseline_s"])
         await scenes.inject(stage, diary, task)
 
-    async def play(self, port: AgentPort, max_steps: int | None = None) -> None:
-        """Let the agent act, then let its last change settle. The agent's failures end up in the record."""
+    async def play(self, port: AgentPort, max_steps: int | None = None, *, brief: bool = True) -> None:
+        """Let the agent act, then let its last change settle. The agent's failures end up in the record.
+
+        ``brief``: call the agent's ``init_context`` first.
+        """
         assert self._stage is not None and self._lab is not None and self._actions is not None, (
             "prepare() comes first"
         )
         record, options = self.record, self._options
+        record.config["max_steps"] = max_steps or options.max_steps
         async with self._diary.during("agent", f"{record.agent} is at work") as ending:
             try:
-                await self._brief(port)
+                if brief:
+                    await self._brief(port)
+                if type(port.agent) is SolutionAgent:  # no other agent is told, not even one that derives from it
+                    port.agent.learn(self.task.answer, self.task.solution)
                 talk = Conversation(self._lab, self._actions, options, self._diary)
-                record.outcome = await talk.run(port, max_steps or options.max_steps)
+                record.outcome = await talk.run(port, record.config["max_steps"])
             except AgentFailure as failure:
                 record.outcome, record.failure = "agent-failure", str(failure)
             finally:
@@ -179,8 +186,6 @@ class Run:
         briefing = self.briefing
         timeout_s = self._options.limits.reply_wall_s
         await port.prepare(briefing.description, briefing.instructions, briefing.apis, timeout_s)
-        if type(port.agent) is SolutionAgent:  # no other agent is told, not even one that derives from it
-            port.agent.learn(self.task.answer, self.task.solution)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -91,6 +91,12 @@ def command_lines_under(scratch: Path) -> list[str]:
     return found
 
 
+@pytest.fixture(scope="session")
+def processes_of() -> Callable[[Path], list[str]]:
+    """Finds processes by their folder for temporary files."""
+    return command_lines_under
+
+
 @dataclass(frozen=True)
 class Ended:
     """What a command did: its exit code and what it printed."""

@@ -4,10 +4,11 @@ record, and leaves nothing behind.
 
 from __future__ import annotations
 
+import asyncio
 import json
-import re
 import signal
 import socket
+import tempfile
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
@@ -77,4 +78,111 @@ def test_an_agent_that_fails(name: str, options: dict[str, Any], why: str, conso
     record = read_record(Path(told["record"]))
     assert (record.failure, record.seed) == (why, 5)
     assert "Traceback" not in ended.err
+    assert console.leftovers() == []
+
+
+@pytest.mark.slow
+async def test_an_agent_that_hangs(play: Callable[..., Any]) -> None:
+    class Hangs:
+        async def get_action(self, state: str) -> str:
+            await asyncio.sleep(3600)
+            return ""
+
+    played = await play(HEALTHY, Hangs(), baseline_s=120.0, limits=Limits(reply_wall_s=0.5))
+    assert (played.record.outcome, played.result.verdict) == ("agent-failure", "fail")
+    assert played.record.failure == "the agent's get_action did not answer within 0.5 s"
+
+
+MALFORMED = [
+    ("I am sorry, I will use the right format next time.", "exec_shell("),
+    ("```\nkubectl get pods -n hipster-shop\n```", "exec_shell("),
+    ("```\n```", ""),
+    ("", ""),
+    ("```\nget_logs()\n```", "namespace"),
+    ('```\nexec_shell("ls\n```', ""),
+    ("```\nexec_shel('ls')\n```", "exec_shell"),
+    ("```\nsubmit('Perhaps')\n```", "Yes"),
+    ("```\nget_logs('hipster-shop', 'Online Boutique')\n```", "frontend"),
+    ("```\nread_metrics('/etc/passwd')\n```", "no file"),
+    ("\ud800 ```\nget_logs(" + "(" * 5000 + "\n```", ""),
+]
+ROUGH = [
+    ("while :; do :; done", 10, "stopped after"),
+    ("sleep 100000", 20, "stopped after 20 s"),
+    ("cat /dev/zero | head -c 3000000000 > /tmp/full; ls /tmp", 30, "File size limit exceeded"),
+    ("for i in 1 2 3 4 5 6 7 8; do head -c 60000000 /dev/zero > /tmp/part$i; done; sleep 3", 30, "on disk"),
+    (":(){ :|:& };:; sleep 20", 20, "processes"),
+    ("yes", 20, "MiB of output"),
+    ("nohup sleep 5000 >/dev/null 2>&1 & setsid sleep 5001 & disown -a; echo left", 20, "left"),
+    ("python3 -c 'x = bytearray(3 << 30); import time; time.sleep(9)'", 20, "emory"),
+    ("cat", 10, "exit code 0"),
+    ("yes | head -3", 10, "y\ny\ny\n[exit code 0]"),
+]
+
+
+@pytest.mark.slow
+async def test_bad_replies_and_rough_commands(
+    play: Callable[..., Any], scripted: Any, processes_of: Callable[[Path], list[str]], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    before = processes_of(scratch)
+
+    def misbehave() -> Generator[str, str, None]:
+        for reply, _ in MALFORMED:
+            yield reply
+        for command, timeout_s, _ in ROUGH:
+            yield f"exec_shell({command!r}, timeout={timeout_s})"
+
+    played = await play(HEALTHY, scripted(misbehave), baseline_s=120.0, max_steps=60)
+    assert (played.record.outcome, played.result.verdict) == ("submitted", "pass"), played.why
+    steps = played.steps
+    for step, (reply, said) in zip(steps, MALFORMED, strict=False):
+        assert not step.valid, reply
+        assert said in step.observation and len(step.observation) > 20, (reply, step.observation)
+    for step, (command, _, said) in zip(steps[len(MALFORMED) :], ROUGH, strict=False):
+        assert step.valid and said in step.observation, (command, step.observation[-300:])
+        assert step.wall_s < 20 and len(step.observation) < 20_000, command
+    assert played.record.invalid_actions == len(MALFORMED)
+    assert processes_of(scratch) == before
+    assert list(scratch.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_port_in_use(console: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ended = console("cluster", "up", "--port", str(port))
+    assert (ended.code, ended.out) == (3, "")
+    assert f"cannot listen on port {port}" in ended.last_line and "Traceback" not in ended.err
+    assert console.leftovers() == []
+    assert console("cluster", "status").code == 1
+
+
+STAGES = [
+    (signal.SIGINT, "  load", HEALTHY, "noop"),  # in the baseline
+    (signal.SIGINT, "  step 1/", "hipster-target-port-mitigation-1", "agents.py:Waits"),  # in a command
+    (signal.SIGTERM, "  submitted mitigation", "hipster-target-port-mitigation-1", "noop"),  # while settling
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "seen", "problem", "agent"), STAGES, ids=lambda item: str(item).strip())
+def test_a_signal(number: signal.Signals, seen: str, problem: str, agent: str, console: Any) -> None:
+    (console.folder / "agents.py").write_text(AGENTS)
+    words = ["run", problem, "--agent", agent, "--seed", "7", "--out", "records", "--json"]
+    process = console.start(*words)
+    for line in process.stderr:
+        if line.startswith(seen):
+            break
+    process.send_signal(number)
+    ended = console.end(process)
+    assert (ended.code, ended.out) == (130, ""), ended.err + ended.out
+    assert ended.last_line == "aiopslab: interrupted"
+    (folder,) = console.records.iterdir()
+    record = read_record(folder)
+    assert (record.outcome, record.result and record.result.verdict) == ("interrupted", "unknown")
     assert console.leftovers() == []

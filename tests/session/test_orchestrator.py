@@ -41,6 +41,23 @@ def test_the_agent_may_be_registered_first(orch: Orchestrator, scripted: Any) ->
     assert read_record(Path(result["record"])).agent == "early"
 
 
+def test_the_caller_briefs_its_agent_and_nobody_else_does(orch: Orchestrator, scripted: Any) -> None:
+    agent = scripted('```\nsubmit("Yes")\n```')
+    orch.register_agent(agent)
+    orch.init_problem(PROBLEM)
+    asyncio.run(orch.start_problem())
+    assert agent.briefing is None
+
+
+@pytest.mark.parametrize(("name", "verdict"), [("noop", "fail"), ("solution", "pass")])
+def test_an_agent_that_says_it_needs_a_briefing_gets_one(orch: Orchestrator, name: str, verdict: str) -> None:
+    from aiopslab.agents import load_agent
+
+    orch.register_agent(load_agent(name), name=name)
+    orch.init_problem("hipster-target-port-localization-1")
+    assert asyncio.run(orch.start_problem())["verdict"] == verdict
+
+
 async def test_it_works_inside_a_running_loop_and_the_agent_stays_on_it(orch: Orchestrator, scripted: Any) -> None:
     loops = []
 

@@ -45,6 +45,7 @@ class Running:
     tree: ProcessTree
     drained: asyncio.Event = field(default_factory=asyncio.Event)
     pipe: asyncio.ReadTransport | None = None
+    first: int | None = None  # the sandbox's first process, a child of ``process``
 
     async def end(self) -> None:
         """Kill whatever still runs, take the rest of the output, close the sockets. Safe to call twice."""
@@ -91,7 +92,7 @@ async def start(room: Room, launch: Launch) -> Running:
     try:
         await _collect(running, read_end)
         async with asyncio.timeout(START_WALL_S):
-            await _open_up(ours, room, launch, running.listeners)
+            await _open_up(ours, room, launch, running)
     except (OSError, ValueError, TimeoutError) as error:
         await running.end()
         why = running.output.text().strip() or str(error) or "no answer"
@@ -125,7 +126,7 @@ async def _collect(running: Running, descriptor: int) -> None:
     running.pipe, _ = await asyncio.get_running_loop().connect_read_pipe(Collector, pipe)
 
 
-async def _open_up(ours: socket.socket, room: Room, launch: Launch, listeners: Listeners) -> None:
+async def _open_up(ours: socket.socket, room: Room, launch: Launch, running: Running) -> None:
     """Talk to the helper: configure it, take its sockets and serve them, let it go."""
     loop = asyncio.get_running_loop()
     ports = sorted(launch.handlers)
@@ -143,7 +144,9 @@ async def _open_up(ours: socket.socket, room: Room, launch: Launch, listeners: L
             item.close()
         raise OSError(answer.get("error", "sockets are missing"))
     for port, item in zip(ports, sockets, strict=True):
-        await listeners.serve(item, launch.handlers[port])
+        await running.listeners.serve(item, launch.handlers[port])
+    if room.sandboxed:
+        running.first = next(iter(running.tree.children()), None)
     await loop.sock_sendall(ours, b"g")
 
 
@@ -168,9 +171,12 @@ async def _receive(ours: socket.socket, count: int) -> tuple[dict[str, Any], lis
 
 
 def _kill(running: Running) -> None:
-    """Kill the process group and every descendant. In a sandbox the kernel ends all of it with its first
-    process.
+    """Kill the process group and every descendant. The sandbox's first process goes first: the kernel ends all of
+    the sandbox with it, however fast the rest multiplies.
     """
+    if running.first is not None and running.process.returncode is None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(running.first, signal.SIGKILL)
     for _ in range(3):
         members = running.tree.sample().pids
         if not members and running.process.returncode is not None:

@@ -42,6 +42,15 @@ class ProcessTree:
                 rss = rss + pages if pages else rss
         return Sample(self._members, asleep, ticks, rss * _PAGE_BYTES)
 
+    def children(self) -> list[int]:
+        """Process ids of the direct children of the root, now."""
+        found = []
+        for name in os.listdir("/proc"):
+            fields = _stat(f"/proc/{name}/stat") if name.isdigit() else None
+            if fields is not None and int(fields[1]) == self._root:
+                found.append(int(name))
+        return sorted(found)
+
     def _descendants(self, everyone: frozenset[str]) -> tuple[int, ...]:
         children: dict[int, list[int]] = {}
         for name in everyone:

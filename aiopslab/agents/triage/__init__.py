@@ -25,11 +25,13 @@ class TriageAgent:
     """Plays one script; each ``get_action`` is one step of it."""
 
     def __init__(self) -> None:
+        self.briefed = False
         self._namespace, self._submit = "default", "submit()"
         self._script: Script | None = None
 
     def init_context(self, problem_desc: str, instructions: str, apis: dict[str, str]) -> None:
         """Learn the namespace and the form of ``submit`` from what every agent is told."""
+        self.briefed = True
         named = re.search(r"\bnamespace\s+[\"'`]?([a-z0-9](?:[a-z0-9-]*[a-z0-9])?)", problem_desc)
         if named:
             self._namespace = named.group(1)

@@ -25,19 +25,19 @@ class Tokens:
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
         self._key = kernel.ids.digest("token-signing-key")
-        self._issued = 0
+        self._issued: dict[str, int] = {}  # how many per account uid
 
     def issue(self, account: Obj, lifetime_s: int, audiences: list[str]) -> tuple[str, str]:
         """A token and when it expires (RFC 3339). Times are cluster time."""
         meta, now = account["metadata"], int(self._kernel.now)
-        self._issued += 1
+        count = self._issued[meta["uid"]] = self._issued.get(meta["uid"], 0) + 1
         where = (meta["namespace"], meta["name"])
         claims: Obj = {
             "aud": audiences or [ISSUER],
             "exp": now + lifetime_s,
             "iat": now,
             "iss": ISSUER,
-            "jti": self._kernel.ids.uid("token", *where, now, self._issued),
+            "jti": self._kernel.ids.uid("token", *where, now, count),
             "kubernetes.io": {
                 "namespace": meta["namespace"],
                 "serviceaccount": {"name": meta["name"], "uid": meta["uid"]},

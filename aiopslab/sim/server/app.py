@@ -29,8 +29,14 @@ def build_app(
     app = web.Application(client_max_size=BODY_BYTES_MAX)
     app[SERVER] = server
     app.router.add_route("*", "/{path:.*}", Gateway(server).handle)
+    app.on_response_prepare.append(_anonymous)
     app.on_shutdown.append(_close_streams)
     return app
+
+
+async def _anonymous(request: web.Request, response: web.StreamResponse) -> None:
+    """A Kubernetes API server does not say what it is made of."""
+    response.headers.pop("Server", None)
 
 
 async def _close_streams(app: web.Application) -> None:

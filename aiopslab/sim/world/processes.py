@@ -11,6 +11,7 @@ from aiopslab.sim.world.userland.images import known
 
 QUICK_S = 0.05  # a process that has nothing to do
 CRASH_S = 0.1
+ATTACH_S = 1.0  # a process with an open standard input is still there when the client that wants it attaches
 ENDLESS = re.compile(
     r"while\s+(true|:|\[)|sleep\s+(infinity|inf)\b|tail\s+-[fF]|\bexec\s+\S*server|\bnc\s+(-\w+\s+)*-\w*l"
 )

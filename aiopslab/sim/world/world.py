@@ -39,7 +39,7 @@ from aiopslab.sim.world.interrupt import interrupt
 from aiopslab.sim.world.loadgen import UserLoad, address_of
 from aiopslab.sim.world.logs import Logs, render_static
 from aiopslab.sim.world.metering import Meter, SpanMetrics
-from aiopslab.sim.world.processes import QUICK_S, missing_variable, one_shot, start_result
+from aiopslab.sim.world.processes import ATTACH_S, QUICK_S, missing_variable, one_shot, start_result
 from aiopslab.sim.world.programs import LogSpec, Program, Programs
 from aiopslab.sim.world.queueing import FREE
 from aiopslab.sim.world.requests import Reader, RequestView
@@ -363,11 +363,12 @@ class SimWorld:
     def _run_once(self, run: Run, command: tuple[str, ...]) -> StartResult:
         """A process that ends by itself, such as an init container's check, runs in the userland."""
         done = bridge.run(self, run, list(command), b"", self._at)
+        took_s = done.duration_s + (ATTACH_S if run.spec.stdin else 0.0)
         output = (done.stdout + done.stderr).decode(errors="replace").splitlines()
-        run.lines += [(self._at + done.duration_s, line) for line in output]
+        run.lines += [(self._at + took_s, line) for line in output]
         if done.exit_code == NOT_FOUND or done.error:
             return StartResult()  # a program that only the real image has: all that is known is that it runs
-        return StartResult(QUICK_S + done.duration_s, done.exit_code)
+        return StartResult(QUICK_S + took_s, done.exit_code)
 
     def _entry(self, run: Run, url: str) -> Program | None:
         """The program behind a URL: what its pods run now, else the one that has the host's name."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from itertools import pairwise
 
 import pytest
 
@@ -147,7 +148,8 @@ def test_environment_and_files_are_resolved(scripted, make):
         {"name": "GONE", "valueFrom": {"secretKeyRef": {"name": "none", "key": "k", "optional": True}}},
     ]
     one = make.container(
-        env=env, envFrom=[{"prefix": "P_", "configMapRef": {"name": "cfg"}}], command=["run"], args=["--to=$(PLAIN)"],
+        env=env, envFrom=[{"prefix": "P_", "configMapRef": {"name": "cfg"}}], command=["run"],
+        args=["--to=$(PLAIN)"],
         resources={"limits": {"memory": "64Mi", "cpu": "500m"}},
     )  # fmt: skip
     scripted.create("pods", make.pod("p", make.pod_spec([one]), labels={"app": "x"}))
@@ -155,7 +157,8 @@ def test_environment_and_files_are_resolved(scripted, make):
     (spec,) = scripted.world.started
     pod = scripted.get("pods", "p")
     wanted = {
-        "PLAIN": "v", "EXPANDED": "v-$(NOPE)-$(PLAIN)", "SECRET": "hush", "IP": pod["status"]["podIP"], "LABEL": "x",
+        "PLAIN": "v", "EXPANDED": "v-$(NOPE)-$(PLAIN)", "SECRET": "hush", "IP": pod["status"]["podIP"],
+        "LABEL": "x",
         "LIMIT": "64", "P_X": "1", "HOSTNAME": "p", "KUBERNETES_SERVICE_HOST": "10.96.0.1",
         "MY_DB_SERVICE_PORT": "5432", "MY_DB_SERVICE_PORT_SQL": "5432",
     }  # fmt: skip
@@ -204,7 +207,7 @@ def test_crash_loop_timings(scripted, make):
     starts = []
     scripted.world.on_start = lambda spec: starts.append(scripted.kernel.now) or StartResult(0.0, 3)
     scripted.wait(700)
-    gaps = [round(after - before) for before, after in zip(starts, starts[1:], strict=False)]
+    gaps = [round(after - before) for before, after in pairwise(starts)]
     assert all(abs(gap - wanted) <= 1 for gap, wanted in zip(gaps, [20, 40, 80, 160, 300], strict=False))
 
 
@@ -220,19 +223,19 @@ def test_long_run_resets_the_crash_backoff():
 
 
 @pytest.mark.parametrize(
-    ("command", "policy", "phase", "reason", "code"),
+    ("command", "policy", "phase", "ended"),
     [
-        (["true"], "Never", "Succeeded", "Completed", 0),
-        (["true"], "OnFailure", "Succeeded", "Completed", 0),
-        (["sh", "-c", "exit 7"], "Never", "Failed", "Error", 7),
+        (["true"], "Never", "Succeeded", ("Completed", 0)),
+        (["true"], "OnFailure", "Succeeded", ("Completed", 0)),
+        (["sh", "-c", "exit 7"], "Never", "Failed", ("Error", 7)),
     ],
 )
-def test_pods_that_end(bare, make, command, policy, phase, reason, code):
+def test_pods_that_end(bare, make, command, policy, phase, ended):
     bare.create("pods", make.pod("p", make.pod_spec([make.container(command=command)], restartPolicy=policy)))
     bare.wait(3)
     assert bare.get("pods", "p")["status"]["phase"] == phase
-    ended = _state(bare, "p")["state"]["terminated"]
-    assert (ended["reason"], ended["exitCode"]) == (reason, code)
+    state = _state(bare, "p")["state"]["terminated"]
+    assert (state["reason"], state["exitCode"]) == ended
     wanted = "PodCompleted" if phase == "Succeeded" else "PodFailed"
     assert bare.conditions("pods", "p") == [
         ("PodReadyToStartContainers", "False", ""),
@@ -368,7 +371,7 @@ def test_steady_probes_write_nothing(scripted, make):
     assert [pod["metadata"]["resourceVersion"] for pod in scripted.list("pods")] == revisions
 
 
-# Init containers, sidecars, ends -----------------------------------------------------------------------------
+# Init containers, sidecars, ends ---------------------------------------------------------------------------
 
 
 def test_init_containers_run_in_order(scripted, make):
@@ -556,3 +559,16 @@ def test_canonical_image_names(image, name):
 )
 def test_durations_are_written_as_go_does(seconds, text):
     assert duration(seconds) == text
+
+
+def test_ephemeral_container_joins_a_running_pod(scripted, make):
+    scripted.create("pods", make.pod("p"))
+    scripted.wait(5)
+    pod = scripted.get("pods", "p")
+    debug = {"name": "debug", "image": "busybox:1.37", "imagePullPolicy": "IfNotPresent"}
+    scripted.api.put(Key("pods", "shop", "p"), {**pod, "spec": {**pod["spec"], "ephemeralContainers": [debug]}}, "x")
+    scripted.kernel.settle()
+    scripted.wait(5)
+    entry = _state(scripted, "p", 0, "ephemeralContainerStatuses")
+    assert "running" in entry["state"] and _ready(scripted, "p")
+    assert scripted.world.started[-1].ref.container == "debug"

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aiopslab.sim.core.api import DeleteOptions
 from aiopslab.sim.core.apierrors import ApiError
 from aiopslab.sim.core.controllers import hpa_metrics as metrics
 from aiopslab.sim.core.ports import Usage
@@ -39,8 +40,6 @@ def test_budget_status(bare, make, spec, wanted):
 
 
 def test_evictions_use_the_budget_up(bare, make):
-    from aiopslab.sim.core.api import DeleteOptions
-
     bare.create(DEPLOYMENTS, make.workload("web", 2))
     bare.create(PDB, _budget(minAvailable=1))
     bare.wait(3)

@@ -83,9 +83,9 @@ def test_mixed_reasons_are_sorted(bare, make):
     bare.create("pods", make.pod("big", _cpu(make, "3", nodeSelector={"kubernetes.io/hostname": "node-2"})))
     bare.create("pods", make.pod("p", _cpu(make, "3", nodeSelector={"kubernetes.io/hostname": "node-2"})))
     assert bare.events("FailedScheduling") == [
-        "0/3 nodes are available: 1 Insufficient cpu, 1 node(s) didn't match Pod's node affinity/selector, 1 node(s)"
-        " were unschedulable. no new claims to deallocate, preemption: 0/3 nodes are available: 1 No preemption"
-        " victims found for incoming pod, 2 Preemption is not helpful for scheduling."
+        "0/3 nodes are available: 1 Insufficient cpu, 1 node(s) didn't match Pod's node affinity/selector, 1"
+        " node(s) were unschedulable. no new claims to deallocate, preemption: 0/3 nodes are available: 1 No"
+        " preemption victims found for incoming pod, 2 Preemption is not helpful for scheduling."
     ]
 
 

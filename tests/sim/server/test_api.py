@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aiopslab.sim.assemble import assemble
@@ -224,6 +224,7 @@ def test_quotas_count_what_is_there(api, options, make):
     api.create("pods", "default", make.pod("b"), options)
 
 
+@settings(max_examples=25, deadline=None)
 @given(st.lists(st.sampled_from(["replicas", "labels", "paused"]), max_size=8))
 def test_the_generation_counts_changes_of_the_spec(changes):
     api, options = assemble(3, START, bare=True).api, WriteOptions("test")

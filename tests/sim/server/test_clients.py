@@ -56,8 +56,10 @@ async def served(cluster, tmp_path):
     ticking = asyncio.ensure_future(tick())
     yield Served(path, tmp_path)
     ticking.cancel()
+    for connection in list(runner.server.connections):  # a client that is still there would be waited for
+        if connection.transport is not None:
+            connection.transport.abort()
     await runner.cleanup()
-    await asyncio.sleep(0.3)  # TLS connections say goodbye after they are closed
 
 
 async def test_kubectl(served, make):

@@ -9,7 +9,7 @@ from aiopslab.sim.core.api import Api, DeleteOptions, WriteOptions
 from aiopslab.sim.core.apierrors import ApiError
 from aiopslab.sim.core.controllers.index import Index
 from aiopslab.sim.core.kernel import Kernel
-from aiopslab.sim.core.store import Key, Obj
+from aiopslab.sim.core.store import Change, Key, Obj
 
 MANAGER = "kube-controller-manager"
 # The rate limiter of the real work queues: 5 ms, doubling, at most 1000 s.
@@ -28,6 +28,14 @@ class Base:
         self.options = WriteOptions(manager=MANAGER)
         self._failures: dict[Key, int] = {}
         self._named: dict[tuple[object, ...], int] = {}
+
+    def keys(self, change: Change) -> Iterable[Key]:
+        """The work keys that a change touches."""
+        raise NotImplementedError
+
+    def reconcile(self, key: Key) -> None:
+        """Bring one object nearer to what is asked."""
+        raise NotImplementedError
 
     def event(self, involved: Obj, type_: str, reason: str, message: str) -> None:
         """Write an event in this controller's name."""
@@ -76,7 +84,7 @@ class Base:
                 return name
 
     def _again(self, key: Key) -> None:
-        self.kernel.enqueue(self, key)  # type: ignore[arg-type]
+        self.kernel.enqueue(self, key)
 
 
 def key_of(resource: str, obj: Obj) -> Key:
@@ -179,8 +187,3 @@ def int_or_percent(value: int | str | None, total: int, *, round_up: bool) -> in
         scaled = int(value[:-1]) * total
         return -(-scaled // 100) if round_up else scaled // 100
     return int(value)
-
-
-def omit_zero(**fields: Any) -> Obj:
-    """A dict without zero, empty and None values, as ``omitempty`` writes it."""
-    return {name: value for name, value in fields.items() if value not in (0, "", None, [], {})}

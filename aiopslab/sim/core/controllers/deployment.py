@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from aiopslab.sim.core.api import Api
 from aiopslab.sim.core.controllers import pods as podlib
 from aiopslab.sim.core.controllers import rollout
 from aiopslab.sim.core.controllers.claims import claim
@@ -17,9 +18,10 @@ from aiopslab.sim.core.controllers.common import (
     with_spec,
 )
 from aiopslab.sim.core.controllers.deployment_status import DeploymentStatus
+from aiopslab.sim.core.controllers.index import Index
 from aiopslab.sim.core.controllers.labels import label_selector_matches
 from aiopslab.sim.core.controllers.revisions import Revisions
-from aiopslab.sim.core.kernel import parse_time
+from aiopslab.sim.core.kernel import Kernel, parse_time
 from aiopslab.sim.core.store import Change, Key, Obj
 
 RESOURCE = "apps/deployments"
@@ -31,8 +33,8 @@ class Deployments(Base):
 
     name = "deployment-controller"
 
-    def __init__(self, *args: object) -> None:
-        super().__init__(*args)  # type: ignore[arg-type]
+    def __init__(self, kernel: Kernel, api: Api, index: Index) -> None:
+        super().__init__(kernel, api, index)
         self._revisions = Revisions(self)
         self._status = DeploymentStatus(self)
 
@@ -53,7 +55,7 @@ class Deployments(Base):
         return ()
 
     def _of_set(self, change: Change) -> Iterable[Key]:
-        found = {}
+        found: dict[Key, None] = {}
         for replica_set in (change.old, change.obj):
             if replica_set is None:
                 continue

@@ -56,7 +56,7 @@ class ServiceTracker(Base):
         old = change.old
         if old is not None and change.type == "MODIFIED" and _footprint(old) == _footprint(change.obj):
             return ()
-        found = {}
+        found: dict[Key, None] = {}
         states = [labels_of(obj) for obj in (old, change.obj) if obj is not None]
         for service in self.index.listed("services", change.key.namespace):
             selector = service["spec"].get("selector")

@@ -62,7 +62,8 @@ class GarbageCollector(Base):
         if obj is None or deleting(obj):
             return
         references = obj["metadata"].get("ownerReferences") or []
-        solid, waiting = [], []
+        solid: list[Obj] = []
+        waiting: list[Obj] = []
         for reference in references:
             owner = self._owner(key, reference)
             if owner is None:

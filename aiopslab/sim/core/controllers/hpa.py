@@ -167,9 +167,9 @@ class Autoscalers(Base):
             label = f"{name} resource"
         if reading is None:
             raise Unavailable(self._no_samples(name))
-        value = {"averageValue": _amount(name, reading.average)}
+        value: Obj = {"averageValue": _amount(name, reading.average)}
         if reading.utilization is not None:
-            value["averageUtilization"] = reading.utilization  # type: ignore[assignment]
+            value["averageUtilization"] = reading.utilization
         part: Obj = {"name": name, "current": value}
         if type_ == "ContainerResource":
             part["container"] = source["container"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from aiopslab.sim.core.api import Api
 from aiopslab.sim.core.apierrors import ApiError
 from aiopslab.sim.core.controllers import pods as podlib
 from aiopslab.sim.core.controllers.common import (
@@ -19,7 +20,8 @@ from aiopslab.sim.core.controllers.common import (
     namespace_is_ending,
     without_condition,
 )
-from aiopslab.sim.core.kernel import parse_time
+from aiopslab.sim.core.controllers.index import Index
+from aiopslab.sim.core.kernel import Kernel, parse_time
 from aiopslab.sim.core.store import Change, Key, Obj
 
 RESOURCE = "batch/jobs"
@@ -49,8 +51,8 @@ class Jobs(Base):
 
     name = "job-controller"
 
-    def __init__(self, *args: object) -> None:
-        super().__init__(*args)  # type: ignore[arg-type]
+    def __init__(self, kernel: Kernel, api: Api, index: Index) -> None:
+        super().__init__(kernel, api, index)
         self._counted: dict[str, dict[str, tuple[bool, int | None]]] = {}  # job uid -> pod uid -> (ok, index)
 
     def keys(self, change: Change) -> Iterable[Key]:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from aiopslab.sim.core.api import Api
 from aiopslab.sim.core.apierrors import ApiError
 from aiopslab.sim.core.controllers.common import MANAGER, Base, deleting, is_code
+from aiopslab.sim.core.controllers.index import Index
+from aiopslab.sim.core.kernel import Kernel
 from aiopslab.sim.core.options import WriteOptions
 from aiopslab.sim.core.store import Change, Key, Obj
 
@@ -28,8 +31,8 @@ class Namespaces(Base):
 
     name = "namespace-controller"
 
-    def __init__(self, *args: object) -> None:
-        super().__init__(*args)  # type: ignore[arg-type]
+    def __init__(self, kernel: Kernel, api: Api, index: Index) -> None:
+        super().__init__(kernel, api, index)
         self._due: dict[Key, float] = {}
 
     def keys(self, change: Change) -> Iterable[Key]:
@@ -174,8 +177,8 @@ class NamespaceDefaults(Base):
 
     name = "serviceaccount-controller"
 
-    def __init__(self, *args: object, root_ca: str = "") -> None:
-        super().__init__(*args)  # type: ignore[arg-type]
+    def __init__(self, kernel: Kernel, api: Api, index: Index, root_ca: str = "") -> None:
+        super().__init__(kernel, api, index)
         self._root_ca = root_ca
 
     def keys(self, change: Change) -> Iterable[Key]:

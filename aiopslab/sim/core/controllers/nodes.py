@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
+from aiopslab.sim.core.api import Api
 from aiopslab.sim.core.controllers import pods as podlib
 from aiopslab.sim.core.controllers.common import (
     MANAGER,
@@ -14,7 +16,8 @@ from aiopslab.sim.core.controllers.common import (
     key_of,
     without_condition,
 )
-from aiopslab.sim.core.kernel import parse_time
+from aiopslab.sim.core.controllers.index import Index
+from aiopslab.sim.core.kernel import Kernel, parse_time
 from aiopslab.sim.core.scheduler.filters import tolerates
 from aiopslab.sim.core.store import Change, Key, Obj
 
@@ -70,8 +73,8 @@ class NodeLifecycle(Base):
 
     name = "node-controller"
 
-    def __init__(self, *args: object) -> None:
-        super().__init__(*args)  # type: ignore[arg-type]
+    def __init__(self, kernel: Kernel, api: Api, index: Index) -> None:
+        super().__init__(kernel, api, index)
         self._seen: dict[str, tuple[str, float]] = {}  # node -> last renewTime and when it was noticed
         self._since: dict[str, float] = {}
         self._watching = False
@@ -80,8 +83,8 @@ class NodeLifecycle(Base):
         """Nodes, and pods on them (a new pod may not tolerate a taint that is there already)."""
         key = change.key
         if key.resource == "nodes":
-            fresh = change.type != "MODIFIED" or change.old is None
-            return (key,) if fresh or change.old["spec"] != change.obj["spec"] else ()  # type: ignore[index]
+            old = change.old if change.type == "MODIFIED" else None
+            return (key,) if old is None or old["spec"] != change.obj["spec"] else ()
         if (
             key.resource == "pods"
             and change.type != "DELETED"
@@ -189,7 +192,7 @@ class NodeLifecycle(Base):
                 self.kernel.cancel(timer)
             else:
                 key, uid = key_of("pods", pod), pod["metadata"]["uid"]
-                self.kernel.call_after(wait_s, timer, lambda key=key, uid=uid: self._evict(key, uid))
+                self.kernel.call_after(wait_s, timer, partial(self._evict, key, uid))
 
     def _evict(self, key: Key, uid: str) -> None:
         pod = self.store.get(key)

@@ -44,7 +44,7 @@ class ReplicaSets(Base):
             return (change.key,)
         if change.key.resource != "pods":
             return ()
-        found = {}
+        found: dict[Key, None] = {}
         for pod in (change.old, change.obj):
             if pod is None:
                 continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from aiopslab.sim.core.api import Api, DeleteOptions
 from aiopslab.sim.core.controllers import pods as podlib
@@ -134,15 +135,6 @@ class Kubelets(Base):
             worker.begin()
         self._poll_later()
 
-    def worker_of(self, key: Key) -> PodWorker | None:
-        """The worker of a pod that runs on a served node."""
-        return self._workers.get(self._by_key.get(key, ""))
-
-    def images_on(self, node: str) -> list[str]:
-        """Images cached on a node."""
-        agent = self._nodes.get(node)
-        return agent.images.names() if agent is not None else []
-
     def node_object(self, name: str) -> Obj:
         """The node as stored; an empty shell when it was deleted."""
         return self.store.get(Key("nodes", "", name)) or {
@@ -172,7 +164,7 @@ class Kubelets(Base):
         """Remove a pod object whose containers have ended."""
         self.api.delete("pods", key.namespace, key.name, DeleteOptions(manager=MANAGER, grace_s=0, uid=uid))
 
-    def forget(self, worker: PodWorker) -> None:
+    def drop(self, worker: PodWorker) -> None:
         """A pod has left its node."""
         worker.cancel_timers()
         self._workers.pop(worker.uid, None)
@@ -209,7 +201,7 @@ class Kubelets(Base):
         for worker in sorted(self._workers.values(), key=lambda one: one.key):
             if worker.key.namespace == key.namespace and uses(worker.pod, key.resource, key.name):
                 delay_s = REFRESH_FIRST_S + REFRESH_SPREAD_S * worker.unit("refresh", key)
-                worker.after(delay_s, "refresh", lambda worker=worker: self._refresh(worker))
+                worker.after(delay_s, "refresh", partial(self._refresh, worker))
 
     def _refresh(self, worker: PodWorker) -> None:
         """Bring mounted files up to date; ``subPath`` mounts keep what they had at the start."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from aiopslab.sim.core.api import Api
 from aiopslab.sim.core.controllers.common import Base
-from aiopslab.sim.core.kernel import rfc3339_micro
+from aiopslab.sim.core.controllers.index import Index
+from aiopslab.sim.core.kernel import Kernel, rfc3339_micro
 from aiopslab.sim.core.kubelet.agent import machine_id
 from aiopslab.sim.core.store import Change, Key, Obj
 
@@ -26,8 +28,8 @@ class Heartbeats(Base):
 
     name = "kubelet-heartbeat"
 
-    def __init__(self, *args: object) -> None:
-        super().__init__(*args)  # type: ignore[arg-type]
+    def __init__(self, kernel: Kernel, api: Api, index: Index) -> None:
+        super().__init__(kernel, api, index)
         self._beating = False
 
     def keys(self, change: Change) -> Iterable[Key]:

@@ -52,10 +52,6 @@ class NodeImages:
         """Size as the runtime reports it."""
         return self._registry.size_bytes(image)
 
-    def names(self) -> list[str]:
-        """Cached images, sorted."""
-        return sorted(self._cached)
-
 
 def canonical(image: str) -> str:
     """The name under which a runtime keeps an image: with registry, repository and tag."""

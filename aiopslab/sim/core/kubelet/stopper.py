@@ -123,4 +123,4 @@ class Stopper:
         self._worker.release()
         if not self._forced:
             self._worker.remove_from_api()
-        self._worker.agent.forget(self._worker)
+        self._worker.agent.drop(self._worker)

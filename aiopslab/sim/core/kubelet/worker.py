@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from aiopslab.sim.core.apierrors import ApiError
-from aiopslab.sim.core.controllers.common import find_condition
 from aiopslab.sim.core.kernel import Kernel, parse_time
 from aiopslab.sim.core.kubelet import status
 from aiopslab.sim.core.kubelet.probes import PodProbes
@@ -71,9 +71,9 @@ class PodWorker:
         """Name of a timer of this pod."""
         return f"kubelet/{self.uid}/{what}"
 
-    def after(self, delay_s: float, what: str, call: object) -> None:
+    def after(self, delay_s: float, what: str, call: Callable[[], None]) -> None:
         """Start a timer of this pod."""
-        self.kernel.call_after(delay_s, self.timer(what), call)  # type: ignore[arg-type]
+        self.kernel.call_after(delay_s, self.timer(what), call)
 
     def unit(self, *what: object) -> float:
         """A number in [0, 1) that depends on this pod and ``what``."""
@@ -277,14 +277,6 @@ class PodWorker:
         for run in self.runs:
             for what in ("pull", "start", "exit", "relist", "retry", "backoff", "stop"):
                 self.kernel.cancel(self.timer(f"{what}/{run.name}"))
-
-    def gate_conditions(self) -> list[Obj | None]:
-        """The conditions that the pod's readiness gates name."""
-        conditions = (self.pod.get("status") or {}).get("conditions")
-        return [
-            find_condition(conditions, gate["conditionType"])
-            for gate in self.pod["spec"].get("readinessGates") or ()
-        ]
 
     def remove_from_api(self) -> None:
         """The last act of a graceful deletion."""
