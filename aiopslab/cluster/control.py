@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,6 +12,7 @@ from aiopslab.errors import ClusterError
 
 # A whole baseline may be simulated in one call; a stuck process must still be noticed.
 REQUEST_WALL_S_MAX = 300.0
+UNIX_PATH_BYTES_MAX = 100
 
 
 class Control:
@@ -18,13 +20,14 @@ class Control:
 
     def __init__(self, socket: Path) -> None:
         self._socket = socket
+        self._folder: int | None = None  # descriptor, for a socket whose path is too long for a socket address
         self._session: aiohttp.ClientSession | None = None
 
     async def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
         """One request. Raises ClusterError when the process does not answer or refuses."""
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.UnixConnector(str(self._socket)),
+                connector=aiohttp.UnixConnector(self._address()),
                 timeout=aiohttp.ClientTimeout(total=REQUEST_WALL_S_MAX),
             )
         try:
@@ -41,6 +44,18 @@ class Control:
         if self._session is not None:
             await self._session.close()
             self._session = None
+        if self._folder is not None:
+            os.close(self._folder)
+            self._folder = None
+
+    def _address(self) -> str:
+        if len(os.fsencode(self._socket)) <= UNIX_PATH_BYTES_MAX:
+            return str(self._socket)
+        try:
+            self._folder = os.open(self._socket.parent, os.O_RDONLY)
+        except OSError as error:
+            raise ClusterError(f"the embedded cluster's folder {self._socket.parent} is gone: {error}") from error
+        return f"/proc/self/fd/{self._folder}/{self._socket.name}"
 
 
 class SteppedClock:

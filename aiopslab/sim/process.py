@@ -43,6 +43,7 @@ WALL_TICK_S = 0.05
 # The cluster is this old when the lab first sees it: its system pods run and its node leases are fresh.
 AGE_S = 900.0
 TELEMETRY_RETENTION_S = 86_400.0
+UNIX_PATH_BYTES_MAX = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,5 +229,15 @@ async def _listen_unix(app: web.Application, runners: list[web.AppRunner], socke
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     runners.append(runner)
-    await web.UnixSite(runner, str(socket)).start()
+    folder = os.open(socket.parent, os.O_RDONLY)
+    try:
+        await web.UnixSite(runner, _short(socket, folder)).start()
+    finally:
+        os.close(folder)
     socket.chmod(0o600)
+
+
+def _short(socket: Path, folder: int) -> str:
+    """A name for ``socket`` that fits a socket address; ``folder`` is its folder's descriptor."""
+    fits = len(os.fsencode(socket)) <= UNIX_PATH_BYTES_MAX
+    return str(socket) if fits else f"/proc/self/fd/{folder}/{socket.name}"

@@ -95,7 +95,6 @@ async def test_an_agent_that_hangs(play: Callable[..., Any]) -> None:
 
 MALFORMED = [
     ("I am sorry, I will use the right format next time.", "exec_shell("),
-    ("```\nkubectl get pods -n hipster-shop\n```", "exec_shell("),
     ("```\n```", ""),
     ("", ""),
     ("```\nget_logs()\n```", "namespace"),

@@ -57,8 +57,9 @@ async def test_an_agents_commands_are_audited_and_nothing_stays(live: RunOptions
     class Looks:
         calls = iter(
             (
-                "kubectl get pods; kubectl get pods -n lab-system; kubectl get networkchaos -A",
-                "kubectl rollout restart deploy/frontend && kubectl rollout status deploy/frontend --timeout=90s",
+                "kubectl get pods -n hipster-shop; kubectl get pods -n lab-system; kubectl get networkchaos -A",
+                "kubectl rollout restart deploy/frontend -n hipster-shop &&"
+                " kubectl rollout status deploy/frontend -n hipster-shop --timeout=90s",
             )
         )
 

@@ -566,7 +566,8 @@ def test_ephemeral_container_joins_a_running_pod(scripted, make):
     scripted.wait(5)
     pod = scripted.get("pods", "p")
     debug = {"name": "debug", "image": "busybox:1.37", "imagePullPolicy": "IfNotPresent"}
-    scripted.api.put(Key("pods", "shop", "p"), {**pod, "spec": {**pod["spec"], "ephemeralContainers": [debug]}}, "x")
+    changed = {**pod, "spec": {**pod["spec"], "ephemeralContainers": [debug]}}
+    scripted.api.put(Key("pods", "shop", "p"), changed, "x")
     scripted.kernel.settle()
     scripted.wait(5)
     entry = _state(scripted, "p", 0, "ephemeralContainerStatuses")
