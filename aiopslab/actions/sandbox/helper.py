@@ -40,7 +40,8 @@ def main() -> None:
         control.sendall(json.dumps({"error": str(error)}).encode() + b"\n")
         os._exit(125)
     control.close()
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and what is ignored stays so in children
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and what is ignored stays so in children
+        signal.signal(number, signal.SIG_DFL)
     os.umask(0o022)
     os.execvp(config["argv"][0], config["argv"])
 

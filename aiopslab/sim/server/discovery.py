@@ -13,7 +13,7 @@ Visible = Callable[[str], bool]
 SERVER_VERSION: Obj = {
     "major": "1", "minor": "36", "emulationMajor": "1", "emulationMinor": "36",
     "minCompatibilityMajor": "1", "minCompatibilityMinor": "35",
-    "gitVersion": "v1.36.2", "gitCommit": "6f5c1b9d8c0f4e7a9b2d3c4e5f60718293a4b5c6", "gitTreeState": "clean",
+    "gitVersion": "v1.36.2", "gitCommit": "0000000000000000000000000000000000000000", "gitTreeState": "clean",
     "buildDate": "2026-05-13T10:12:41Z", "goVersion": "go1.25.4", "compiler": "gc", "platform": "linux/amd64",
 }  # fmt: skip
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"

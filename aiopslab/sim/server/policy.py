@@ -6,6 +6,7 @@ machinery are hidden from agents as if nobody had installed them; requests of ag
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,6 +18,25 @@ from aiopslab.sim.core.ports import Principal
 _TIME = re.compile(rb'(?<=")(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)((?:\.\d+)?)Z(?=")')
 # kubectl computes the ages in these outputs from the machine's clock.
 CLIENT_SIDE_AGES = ("kubectl describe", "kubectl events")
+HOLD_WALL_S = 0.6
+
+
+@dataclass(slots=True)
+class _Shift:
+    """The shift in force. One command makes several requests and must see one shift, so it is held for a moment.
+
+    It counts from the whole second of cluster time: kubectl cuts ages to whole seconds, and what it needs to
+    print them (less than ``1 - HOLD_WALL_S`` seconds) must not make them one second older.
+    """
+
+    machine: float = float("-inf")
+    now: float = float("nan")
+
+    def at(self, machine: float, now: float) -> float:
+        """Seconds to add to cluster times at this moment."""
+        if now != self.now or not 0.0 <= machine - self.machine <= HOLD_WALL_S:
+            self.machine, self.now = machine, now
+        return self.machine - math.floor(self.now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +46,7 @@ class Policy:
     agent_group: str = "system:serviceaccounts:lab-system"
     hidden_groups: frozenset[str] = frozenset({"chaos-mesh.org"})
     machine_now: Callable[[], float] | None = None
+    _held: _Shift = field(default_factory=lambda: _Shift())
 
     def is_agent(self, user: Principal) -> bool:
         """Whether a principal is one of the lab's agents."""
@@ -39,16 +60,17 @@ class Policy:
         """Seconds to add to all times in an answer: 0 unless an agent's kubectl computes ages itself."""
         if self.machine_now is None or not command.startswith(CLIENT_SIDE_AGES) or not self.is_agent(user):
             return 0.0
-        return self.machine_now() - now
+        return self._held.at(self.machine_now(), now)
 
 
 def shift_times(body: bytes, shift_s: float) -> bytes:
-    """Move every quoted RFC 3339 UTC time in a JSON text by ``shift_s`` seconds (whole seconds)."""
-    delta = timedelta(seconds=round(shift_s))
+    """Move every quoted RFC 3339 UTC time in a JSON text by ``shift_s`` seconds, to the microsecond."""
+    delta = timedelta(seconds=shift_s)
 
     def moved(match: re.Match[bytes]) -> bytes:
-        at = datetime.fromisoformat(match.group(1).decode()).replace(tzinfo=UTC) + delta
-        return at.strftime("%Y-%m-%dT%H:%M:%S").encode() + match.group(2) + b"Z"
+        at = datetime.fromisoformat((match.group(1) + match.group(2)[:7]).decode()).replace(tzinfo=UTC) + delta
+        whole = not match.group(2) and at.microsecond == 0
+        return at.strftime("%Y-%m-%dT%H:%M:%SZ" if whole else "%Y-%m-%dT%H:%M:%S.%fZ").encode()
 
     return _TIME.sub(moved, body)
 

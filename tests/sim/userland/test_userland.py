@@ -108,7 +108,7 @@ SCRIPTS = [
     ("redis-cli -h redis-cart ping", "PONG\n", 0),
     (
         "redis-cli -h redis-cart set k v; redis-cli -h redis-cart get k; redis-cli -h redis-cart dbsize",
-        'OK\n"v"\n(integer) 1\n',
+        "OK\nv\n1\n",
         0,
     ),
     ("getent hosts web", "10.96.0.20      web.shop.svc.cluster.local\n", 0),

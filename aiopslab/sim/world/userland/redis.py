@@ -38,7 +38,7 @@ def redis_cli(io: Io, argv: list[str]) -> int:
     if space is None:
         return 1
     lines = [words] if words else [shlex.split(line) for line in io.text().splitlines() if line.strip()]
-    raw = "--raw" in argv
+    raw = "--no-raw" not in argv  # standard output is a pipe, never a terminal
     for line in lines:
         try:
             io.line(shown(execute(space, line), raw))
