@@ -5,6 +5,7 @@ function.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -55,7 +56,7 @@ def spec_of(function: Callable[..., Any], example: str, *, extra_ignored: bool =
     params = tuple(Param(p.name, _kind(p), p.default) for p in signature.parameters.values() if p.name != "self")
     name = function.__name__
     shown = signature.replace(parameters=[p for p in signature.parameters.values() if p.name != "self"])
-    head = f"{name}{shown}".replace("'", "")
+    head = re.sub(r"(: |-> )'([^']*)'", r"\1\2", f"{name}{shown}")  # annotations are strings here; defaults keep quotes
     doc = f"{head}\n\n{inspect.cleandoc(function.__doc__ or '')}\n\nExample: {example}"
     return ActionSpec(name, params, doc, example, extra_ignored)
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from aiopslab.cluster.base import Cluster
@@ -13,6 +14,8 @@ from aiopslab.errors import LabFailure
 from aiopslab.record import Phase, Step, Submission
 from aiopslab.session.progress import Event, Listener
 from aiopslab.session.record import RecordWriter
+
+_READS = frozenset({"get", "list", "watch"})
 
 
 @dataclass(slots=True)
@@ -139,4 +142,17 @@ class Diary:
         if entries:
             self._audit_seen = max(int(entry["n"]) for entry in entries)
             # The shift depends on the machine's clock: the record of two equal runs is equal without it.
-            self.writer.audit([{k: v for k, v in entry.items() if k != "shift_s"} for entry in entries])
+            kept = [{k: v for k, v in entry.items() if k != "shift_s"} for entry in entries]
+            self.writer.audit(_in_order(kept))
+
+
+def _in_order(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """``entries`` with neighbouring reads of one instant by path: clients send some of them at once, and the order
+    in which they arrive is chance. ``n`` counts on as before.
+    """
+    ordered: list[dict[str, Any]] = []
+    stretches = groupby(entries, lambda entry: (entry.get("at"), entry.get("verb") in _READS))
+    for (_, reads), stretch in stretches:
+        ordered += sorted(stretch, key=lambda e: (str(e.get("path")), str(e.get("verb")))) if reads else stretch
+    numbers = [entry["n"] for entry in entries]
+    return [{**entry, "n": number} for number, entry in zip(numbers, ordered, strict=True)]

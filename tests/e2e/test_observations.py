@@ -37,7 +37,7 @@ async def test_one_time_and_useful_files(play: Callable[..., Any], scripted: Any
             "created": "kubectl get pods -n hipster-shop -l app=currencyservice -o jsonpath='{.items[0].metadata.creationTimestamp}'",
             "restart": "kubectl delete pod -n hipster-shop -l app=emailservice && date +%s && sleep 45; date +%s",
             "events": "date +%s; kubectl events -n hipster-shop --types=Normal | grep emailservice; "
-            "kubectl get events -n hipster-shop -o json | jq -r '.items[].lastTimestamp' | sort | tail -1",
+            "kubectl get events -n hipster-shop -o json | jq -r '.items[] | .lastTimestamp // .eventTime' | sort | tail -1",
             "describe": "date +%s; kubectl describe pod -n hipster-shop -l app=emailservice | sed -n '/^Events/,$p;/Started:/p'",
             "log": "date +%s; kubectl logs -n hipster-shop deploy/frontend --tail=1 --timestamps",
             "since": "kubectl logs -n hipster-shop deploy/frontend --since=30s --timestamps | head -1; date +%s",
