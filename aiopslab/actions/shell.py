@@ -122,6 +122,7 @@ class Shell:
         clock_start = time.monotonic()
         self._times.note(started, began)
         traffic, alarms = Traffic(), Alarms()
+        alarms.moved(began)  # a command may ask for the time before the clockwork looks at it
         launch, host_side = await self._launch(command, traffic, alarms)
         running: Running | None = None
         try:

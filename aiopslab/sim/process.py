@@ -26,6 +26,9 @@ from aiopslab.sim.core.kubelet import BareWorld
 from aiopslab.sim.core.ports import World
 from aiopslab.sim.observe.jaeger import TraceSource, jaeger_app
 from aiopslab.sim.observe.prometheus import Source, prometheus_app
+from aiopslab.sim.observe.promql.evaluate import Engine
+from aiopslab.sim.observe.rules.files import load_rules
+from aiopslab.sim.observe.rules.manager import RuleManager, began
 from aiopslab.sim.observe.scrape import Scraper
 from aiopslab.sim.observe.series import SeriesStore
 from aiopslab.sim.server.app import SERVER, build_app, serve
@@ -173,6 +176,7 @@ async def _serve(
         refresh=lambda: world.run_until(kernel.now),
         targets=scraper.targets,
         metadata=scraper.metadata,
+        rules=RuleManager(series, Engine(series), load_rules(settings.bundle), begin, began(kernel.store)),
     )
     prometheus_port = await _listen(prometheus_app(source), runners)
     traces = TraceSource(world.spans, now=lambda: kernel.now, refresh=lambda: world.run_until(kernel.now))

@@ -1,10 +1,12 @@
 """A Prometheus-shaped server over a file of samples, for tests and conformance suites.
 
-    python -m aiopslab.testing.prometheus --openmetrics FILE[.gz] [--stale FILE.jsonl] [--semantics 2|3] --port N
+    python -m aiopslab.testing.prometheus --openmetrics FILE[.gz] [--stale FILE.jsonl] [--semantics 2|3]
+                                          [--rules FILE] --port N
 
 The file is OpenMetrics text with a timestamp (seconds) on every sample; samples of one series must be in order
 of time. ``--stale`` names JSON lines ``{"metric": {labels}, "t": seconds}``: stale markers, which the text format
-cannot express. Nothing expires.
+cannot express. ``--rules`` names a file of recording and alert rules, which are evaluated over the samples from
+their first one on. Nothing expires.
 """
 
 from __future__ import annotations
@@ -21,6 +23,9 @@ from aiohttp import web
 from aiopslab.errors import UsageError
 from aiopslab.sim.observe.matchers import Labels, make_labels
 from aiopslab.sim.observe.prometheus import Source, prometheus_app
+from aiopslab.sim.observe.promql.evaluate import Engine
+from aiopslab.sim.observe.rules.files import RuleFile, read_rules
+from aiopslab.sim.observe.rules.manager import RuleManager
 from aiopslab.sim.observe.series import STALE, SeriesStore
 from aiopslab.sim.observe.targets import MetricMetadata
 
@@ -92,14 +97,27 @@ def _labels(metric: str, body: str | None) -> Labels:
     return make_labels(pairs)
 
 
-def app_from_files(openmetrics: Path, stale: Path | None = None, semantics: int = 3) -> web.Application:
-    """The HTTP application over one file of samples and, maybe, one of stale markers."""
+def app_from_files(
+    openmetrics: Path, stale: Path | None = None, semantics: int = 3, rules: Path | None = None
+) -> web.Application:
+    """The HTTP application over one file of samples and, maybe, one of stale markers and one of rules."""
     raw = openmetrics.read_bytes()
     samples = Samples()
     samples.read((gzip.decompress(raw) if openmetrics.suffix == ".gz" else raw).decode(), openmetrics.name)
     if stale is not None:
         samples.mark_stale(stale.read_bytes().splitlines())
-    return prometheus_app(Source(samples.store(), semantics=semantics, metadata=lambda: samples.metadata))
+    store = samples.store()
+    manager = None if rules is None else _evaluated(store, read_rules(rules, semantics=semantics), semantics)
+    source = Source(store, semantics=semantics, metadata=lambda: samples.metadata, rules=manager)
+    return prometheus_app(source)
+
+
+def _evaluated(store: SeriesStore, rules: RuleFile, semantics: int) -> RuleManager:
+    """The rules over all samples. They stand still where the samples end, however long ago that was."""
+    start, end = (store.oldest_ms or 0) / 1000, (store.newest_ms or 0) / 1000
+    manager = RuleManager(store, Engine(store, semantics), [rules], start, until=end)
+    manager.catch_up(end)
+    return manager
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -108,10 +126,11 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--openmetrics", type=Path, required=True, metavar="FILE[.gz]")
     parser.add_argument("--stale", type=Path, metavar="FILE.jsonl")
     parser.add_argument("--semantics", type=int, choices=(2, 3), default=3, help="major version whose rules hold")
+    parser.add_argument("--rules", type=Path, metavar="FILE", help="recording and alert rules, in YAML")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, required=True)
     args = parser.parse_args(argv)
-    app = app_from_files(args.openmetrics, args.stale, args.semantics)
+    app = app_from_files(args.openmetrics, args.stale, args.semantics, args.rules)
     web.run_app(app, host=args.host, port=args.port, access_log=None, print=None)
 
 

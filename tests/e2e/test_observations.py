@@ -41,7 +41,8 @@ async def test_one_time_and_useful_files(play: Callable[..., Any], scripted: Any
             "describe": "date +%s; kubectl describe pod -n hipster-shop -l app=emailservice | sed -n '/^Events/,$p;/Started:/p'",
             "log": "date +%s; kubectl logs -n hipster-shop deploy/frontend --tail=1 --timestamps",
             "since": "kubectl logs -n hipster-shop deploy/frontend --since=30s --timestamps | head -1; date +%s",
-            "python": "python3 -c 'import time, datetime; print(time.time(), datetime.datetime.now().year)'; date +%s; touch f; stat -c %Y f",
+            "file": "date +%s; touch f",
+            "touched": "stat -c %Y f",
             "prometheus": "curl -s $PROMETHEUS_URL/api/v1/query?query=time\\(\\) | jq -r '.data.result[1]'; date +%s",
         }  # fmt: skip
         for name, command in questions.items():
@@ -52,7 +53,9 @@ async def test_one_time_and_useful_files(play: Callable[..., Any], scripted: Any
         folder = re.search(r"/home/\S+/metric_\d+_\d+", seen["get_metrics"])[0]  # type: ignore[index]
         trace_file = re.search(r"/home/\S+\.csv", seen["get_traces"])[0]  # type: ignore[index]
         error_file = f"{folder}/service/kpi_error_ratio.csv"
-        seen["shell traces"] = yield f"exec_shell('date +%s; cat {trace_file} > all.csv; wc -l < all.csv; tail -1 all.csv')"
+        seen[
+            "shell traces"
+        ] = yield f"exec_shell('date +%s; cat {trace_file} > all.csv; wc -l < all.csv; tail -1 all.csv')"
         seen["shell metrics"] = yield f"exec_shell('cat {error_file}')"
         seen["read_metrics"] = yield f"read_metrics('{error_file}')"
         seen["read_traces"] = yield f"read_traces('{trace_file}')"
@@ -80,7 +83,7 @@ def _times_agree(seen: dict[str, str]) -> None:
     started = re.search(r"Started:\s+(.*)", seen["describe"])
     assert started is not None
     begun = dt.datetime.strptime(started[1], "%a, %d %b %Y %H:%M:%S %z").timestamp()
-    assert 0 <= begun - int(deleted) <= 20
+    assert abs(begun - int(deleted)) <= 35  # the new pod starts while the old one ends
     age = next(line.split()[2] for line in lines if "Started" in line and "kubelet" in line)
     assert abs(int(now) - begun - seconds(age)) <= 3, seen["describe"]
 
@@ -88,9 +91,7 @@ def _times_agree(seen: dict[str, str]) -> None:
     assert -1 <= int(now) - stamp(line.split()[0][:19] + "+00:00") <= 15
     line, now, *_ = seen["since"].splitlines()
     assert int(now) - stamp(line.split()[0][:19] + "+00:00") <= 32
-    python, now, touched, *_ = seen["python"].splitlines()
-    assert abs(float(python.split()[0]) - int(now)) <= 2 and python.endswith(" 2025")
-    assert abs(int(touched) - int(now)) <= 15
+    assert abs(int(seen["touched"].splitlines()[0]) - int(seen["file"].splitlines()[0])) <= 2
     measured, now, *_ = seen["prometheus"].splitlines()
     assert abs(float(measured) - int(now)) <= 2
 
@@ -106,7 +107,9 @@ def _files_are_useful(seen: dict[str, str]) -> None:
     assert int(count) > 200
     head = seen["read_traces"].splitlines()[0].split(",")
     row = dict(zip(head, last.split(","), strict=False))
-    assert {"trace_id", "span_id", "parent_span", "service_name", "start_time", "duration", "has_error"} <= set(head)
+    assert {"trace_id", "span_id", "parent_span", "service_name", "start_time", "duration", "has_error"} <= set(
+        head
+    )
     assert -1 <= int(now) - int(row["start_time"]) / 1e6 <= 320
     assert "frontend" in seen["get_traces"]
     assert json.dumps(seen["read_traces"])  # text that any agent's client can carry

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 NAMESPACE = "hipster-shop"
-OF_EACH_KIND = 1000 if os.environ.get("AIOPSLAB_E2E") == "all" else 4
+OF_EACH_KIND = 1000 if os.environ.get("AIOPSLAB_E2E") == "all" else 3
 ENDING = re.compile(r"\[(?:exit code (\d+)|(stopped after)[^\]]*)\]\nPlease take the next action$")
 KINDS = {
     "not-found": r"\(NotFound\)",

@@ -92,6 +92,20 @@ class ExecResult:
 
 
 @dataclass(frozen=True, slots=True)
+class Answer:
+    """What a listening program makes of the bytes that arrived on one connection.
+
+    ``consumed`` bytes of them are dealt with; the rest is an unfinished request. ``close``: it ends the
+    connection after ``reply``. ``delay_s`` is cluster time until the reply.
+    """
+
+    reply: bytes = b""
+    consumed: int = 0
+    close: bool = False
+    delay_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class LogLine:
     """One line as the runtime stored it; ``at`` is Unix seconds with sub-second part."""
 
@@ -158,6 +172,12 @@ class World(Protocol):
 
     def exec(self, ref: ContainerRef, argv: list[str], stdin: bytes, now: float) -> ExecResult:
         """Run a command in the container's simulated userland."""
+
+    def listens(self, ref: ContainerRef, port: int, now: float) -> bool:
+        """Whether the container accepts connections from inside its pod on a TCP port."""
+
+    def converse(self, ref: ContainerRef, port: int, received: bytes, now: float) -> Answer:
+        """Bytes that arrived on a connection from inside the pod and are not dealt with yet."""
 
     def logs(self, ref: ContainerRef, query: LogQuery) -> list[LogLine] | None:
         """Lines of one container run, oldest first; None when there is no such log."""

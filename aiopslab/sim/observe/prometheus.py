@@ -12,7 +12,7 @@ import orjson
 import promql_parser
 from aiohttp import web
 
-from aiopslab.sim.observe import render, status
+from aiopslab.sim.observe import federate, render, status
 from aiopslab.sim.observe.matchers import NAME, Matcher
 from aiopslab.sim.observe.params import MAX_MS, MIN_MS, ApiFailure, Params, bad_data, parse_step, parse_time
 from aiopslab.sim.observe.promql import ast
@@ -20,6 +20,8 @@ from aiopslab.sim.observe.promql.errors import ParseError, QueryError, QueryTime
 from aiopslab.sim.observe.promql.evaluate import Engine, Result
 from aiopslab.sim.observe.promql.parser import parse, parse_selector
 from aiopslab.sim.observe.promql.signatures import TYPE_NAMES
+from aiopslab.sim.observe.rules.manager import RuleManager
+from aiopslab.sim.observe.rules.pages import alerts_page, rules_page
 from aiopslab.sim.observe.series import SeriesStore
 from aiopslab.sim.observe.targets import MetricMetadata, Target
 
@@ -39,7 +41,8 @@ def _nothing() -> None:
 @dataclass(frozen=True, slots=True)
 class Source:
     """What the API serves. ``now`` gives Unix seconds (the virtual clock); ``refresh`` is called before an
-    answer, so that the world can simulate up to now. ``semantics`` is Prometheus' major version."""
+    answer, so that the world can simulate up to now. ``semantics`` is Prometheus' major version. ``rules`` are
+    evaluated up to now before an answer."""
 
     store: SeriesStore
     now: Callable[[], float] = time.time
@@ -47,6 +50,13 @@ class Source:
     semantics: int = 3
     targets: Callable[[], list[Target]] = list
     metadata: Callable[[], Mapping[str, MetricMetadata]] = dict
+    rules: RuleManager | None = None
+
+    def catch_up(self) -> None:
+        """Bring everything up to now."""
+        self.refresh()
+        if self.rules is not None:
+            self.rules.catch_up(self.now())
 
 
 def prometheus_app(source: Source) -> web.Application:
@@ -73,6 +83,7 @@ def prometheus_app(source: Source) -> web.Application:
         app.router.add_post(f"/-/{path}", _text("Lifecycle API is not enabled.", 403))
         app.router.add_put(f"/-/{path}", _text("Lifecycle API is not enabled.", 403))
     app.router.add_get("/metrics", api.metrics)
+    app.router.add_get("/federate", api.federate)
     app.router.add_get("/", api.root)
     for path in ("query", "graph"):
         app.router.add_get(f"/{path}", _text("There is no web interface here; the HTTP API is at /api/v1/.\n"))
@@ -122,7 +133,7 @@ class _Api:
         async def answer(request: web.Request) -> web.Response:
             try:
                 params = await Params.read(request, self._source.semantics)
-                self._source.refresh()
+                self._source.catch_up()
                 found = handler(params, request)
             except ApiFailure as failure:
                 body = orjson.dumps({"status": "error", "errorType": failure.kind, "error": str(failure)})
@@ -302,13 +313,12 @@ class _Api:
         return _dump({"scrapePools": sorted({target.pool for target in self._source.targets()})})
 
     def rules(self, params: Params, _: web.Request) -> _Answer:
-        kind = params.get("type").lower()
-        if kind not in ("", "alert", "record"):
-            raise bad_data(f'invalid parameter "type": not supported value "{kind}"')
-        return _dump({"groups": []})
+        manager = self._source.rules or RuleManager(self._source.store, self._engine, (), self._started)
+        prefix = 'invalid parameter "match[]": '
+        return _dump(rules_page(manager, params, lambda text: self._selector(text, prefix)))
 
     def alerts(self, _: Params, __: web.Request) -> _Answer:
-        return _dump({"alerts": []})
+        return _dump(alerts_page(self._source.rules) if self._source.rules else {"alerts": []})
 
     def alertmanagers(self, _: Params, __: web.Request) -> _Answer:
         return _dump({"activeAlertmanagers": [], "droppedAlertmanagers": []})
@@ -330,6 +340,17 @@ class _Api:
     async def metrics(self, _: web.Request) -> web.Response:
         text = status.own_metrics(self._source.store, self._source.semantics)
         return web.Response(text=text, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
+
+    async def federate(self, request: web.Request) -> web.Response:
+        params = await Params.read(request, self._source.semantics)
+        self._source.catch_up()
+        try:
+            selectors = [self._selector(text, "") for text in params.all("match[]")]
+        except ApiFailure as failure:
+            return web.Response(text=f"{failure}\n", status=failure.code)
+        at_ms = round(self._source.now() * 1000)
+        text = federate.federate(self._source.store, selectors, at_ms, self._engine.lookback_ms)
+        return web.Response(text=text, headers={"Content-Type": federate.CONTENT_TYPE})
 
     async def root(self, _: web.Request) -> web.Response:
         return web.Response(status=302, headers={"Location": "/query" if self._source.semantics >= 3 else "/graph"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Protocol
 
 import numpy as np
@@ -9,13 +10,17 @@ import numpy as np
 from aiopslab.sim.core.kernel import Kernel
 from aiopslab.sim.core.store import Obj, Store
 from aiopslab.sim.observe.exporters.cadvisor import CADVISOR_JOB, Cadvisor
+from aiopslab.sim.observe.exporters.dns import CoreDns
+from aiopslab.sim.observe.exporters.host import HostExporter
 from aiopslab.sim.observe.exporters.kube_state import KubeStateMetrics
 from aiopslab.sim.observe.exporters.kubelet import JOB as KUBELET_JOB
 from aiopslab.sim.observe.exporters.kubelet import Kubelet
 from aiopslab.sim.observe.exporters.node import JOB as NODE_JOB
 from aiopslab.sim.observe.exporters.node import NodeExporter
 from aiopslab.sim.observe.exporters.page import Cluster, Endpoint, Exporter, Layout, Page
+from aiopslab.sim.observe.exporters.process import Processes
 from aiopslab.sim.observe.exporters.spans import SpanMetrics
+from aiopslab.sim.observe.exporters.storage import ContainerDisks, VolumeStats
 from aiopslab.sim.observe.series import SeriesStore
 from aiopslab.sim.observe.targets import MetricMetadata, Target
 from aiopslab.sim.world.counters import CounterSnapshot
@@ -60,11 +65,17 @@ class Scraper:
         self._hidden = hidden
         self._kernel, self._store, self._world, self._series = kernel, store, world, series
         self.interval_s = interval_s
+        cadvisor = Cadvisor(store, kernel.ids, series)
         self._exporters: list[Exporter] = [
-            Cadvisor(store, kernel.ids, series),
+            cadvisor,
+            ContainerDisks(store, series, cadvisor),
             Kubelet(series),
+            VolumeStats(store, series),
             KubeStateMetrics(store, series),
             NodeExporter(series),
+            HostExporter(store, series),
+            Processes(series),
+            CoreDns(store, series),
             SpanMetrics(series),
         ]
         self._shown: list[np.ndarray] = [np.empty(0, np.int64) for _ in self._exporters]
@@ -114,11 +125,12 @@ class Scraper:
         return Cluster({node["metadata"]["name"]: _address(node) for node in nodes}, silent, self._hidden)
 
     def _note_targets(self, t_ms: int, pages: list[Page], cluster: Cluster) -> None:
-        counts: dict[Endpoint, int] = {Endpoint("prometheus", "localhost:9090"): 0}
+        counts = Counter({Endpoint("prometheus", "localhost:9090"): 0})
         for page in pages:
             counts.update(page.counts)
         down = {_node_endpoint(job, node, cluster) for job in _PER_NODE_JOBS for node in cluster.silent}
-        counts.update(dict.fromkeys(down, 0))
+        for endpoint in down:
+            counts[endpoint] = 0
         self._targets = []
         ids, values = [], []
         for endpoint in sorted(counts):

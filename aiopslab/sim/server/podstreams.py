@@ -15,7 +15,7 @@ from aiohttp import WSMsgType, web
 
 from aiopslab.sim.core.apierrors import ApiError, bad_request, internal, status_error
 from aiopslab.sim.core.ports import ContainerRef, ExecResult, World
-from aiopslab.sim.server import podlogs
+from aiopslab.sim.server import podlogs, portforward
 from aiopslab.sim.server.call import Call
 from aiopslab.sim.server.requestinfo import truthy
 
@@ -68,7 +68,8 @@ async def attach(call: Call) -> web.StreamResponse:
             if body := podlogs.render(follower.new_lines(), False):
                 await _send(socket, STDOUT, body)
             if ended:
-                await _send_status(socket, _final(call, ref))
+                # Attaching went well, whatever the container's exit code: clients read that from the pod.
+                await _send_status(socket, exit_status(0))
                 break
             await asyncio.sleep(POLL_S)
         await socket.close()
@@ -77,15 +78,6 @@ async def attach(call: Call) -> web.StreamResponse:
     finally:
         reader.cancel()
     return socket
-
-
-async def port_forward(call: Call) -> web.StreamResponse:
-    """Refused in words: no byte stream leads into a simulated container."""
-    call.api.get("pods", call.namespace, call.info.name)
-    message = (
-        "port-forward is not available on this cluster: run curl, wget or nc inside a pod with kubectl exec instead"
-    )
-    raise status_error("BadRequest", message)
 
 
 async def proxy(call: Call) -> web.StreamResponse:
@@ -185,14 +177,6 @@ def exit_status(code: int) -> Obj:
     }  # fmt: skip
 
 
-def _final(call: Call, ref: ContainerRef) -> Obj:
-    pods = call.api.list("pods", ref.namespace)
-    pod = next((p for p in pods if p["metadata"]["name"] == ref.pod), None)
-    status = podlogs.container_status(pod, ref.container) if pod else None
-    ended = ((status or {}).get("state") or {}).get("terminated") or {}
-    return exit_status(ended.get("exitCode", 0))
-
-
 async def _send(socket: web.WebSocketResponse, channel: int, data: bytes) -> None:
     for start in range(0, len(data), FRAME_BYTES):
         await socket.send_bytes(bytes([channel]) + data[start : start + FRAME_BYTES])
@@ -211,6 +195,6 @@ HANDLERS: dict[str, Callable[[Call], Awaitable[web.StreamResponse]]] = {
     "log": podlogs.log,
     "exec": exec_,
     "attach": attach,
-    "portforward": port_forward,
+    "portforward": portforward.port_forward,
     "proxy": proxy,
 }

@@ -15,6 +15,7 @@ from aiopslab.sim.world import dialects
 from aiopslab.sim.world.dialects import CLIENTS, Client, Error, Errors, fill
 from aiopslab.sim.world.effects import CLEAR, Effects, Path
 from aiopslab.sim.world.hashing import text_key, unit_int
+from aiopslab.sim.world.lookups import Lookups
 from aiopslab.sim.world.programs import Program
 from aiopslab.sim.world.runs import Run, Runs
 from aiopslab.sim.world.view import Endpoint, View, split_name
@@ -66,6 +67,7 @@ class Connections:
         self._errors = errors
         self._seed = seed
         self._all: dict[tuple[int, str, int], Connection] = {}
+        self.lookups = Lookups()
 
     def resolve(
         self,
@@ -163,6 +165,7 @@ class Connections:
     def _attempt(self, connection: Connection, caller: Run, around: Surroundings) -> Attempt:
         view = around.view
         ip = view.resolve(connection.host, caller.ref.namespace)
+        self.lookups.note(connection.host, ip is not None)
         if ip is None:
             return Attempt(dialects.UNKNOWN_NAME, "", None)
         headless = ip in ("", "None")

@@ -7,7 +7,7 @@ snapshots exactly when the label lists are, so a reader can keep what it derived
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -112,6 +112,7 @@ class NodeCounters:
     tx_packets: IntArray
     retransmitted_segments: IntArray
     boot_time: FloatArray  # Unix seconds
+    oom_kills: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))  # empty: none anywhere
 
 
 @dataclass(slots=True)
@@ -127,6 +128,13 @@ class SpanCounters:
 
 
 @dataclass(slots=True)
+class DnsCounters:
+    """Questions that the cluster's name server answered, by (record type, response code)."""
+
+    answers: dict[tuple[str, str], int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
 class CounterSnapshot:
     """Everything an exporter shows, at virtual time ``now`` (Unix seconds)."""
 
@@ -135,3 +143,4 @@ class CounterSnapshot:
     pods: PodCounters
     nodes: NodeCounters
     spans: SpanCounters
+    dns: DnsCounters = field(default_factory=DnsCounters)

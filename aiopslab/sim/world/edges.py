@@ -86,6 +86,7 @@ class EdgeTable:
             if run.program is not None:
                 self._callers.setdefault(run.program.name, []).append(run.number)
         self._edges: dict[int, Edge] = {}
+        self.lossy = False  # packets get lost on some edge
 
     def edge(self, routes: RouteTable, number: int) -> Edge:
         """The edge with this number, resolved at first use."""
@@ -106,6 +107,7 @@ class EdgeTable:
                 edge.broken = True
                 continue
             edge.set(number, self._connections.resolve(run, address, callee, self._around))
+        self.lossy |= bool(edge.loss.any() or edge.hangs.any())
         return edge
 
 

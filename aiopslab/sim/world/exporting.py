@@ -14,6 +14,7 @@ from aiopslab.sim.world.counters import (
     ContainerCounters,
     ContainerLabels,
     CounterSnapshot,
+    DnsCounters,
     NodeCounters,
     PodCounters,
     PodLabels,
@@ -22,6 +23,7 @@ from aiopslab.sim.world.effects import Effects
 from aiopslab.sim.world.hashing import text_key, unit_int
 from aiopslab.sim.world.images import MIB
 from aiopslab.sim.world.metering import Meter, SpanMetrics
+from aiopslab.sim.world.retransmissions import Retransmissions
 from aiopslab.sim.world.runs import Run, Runs
 
 WARM_UP_S = 90.0
@@ -92,15 +94,28 @@ class Exporter:
         """The pod is gone."""
         self._pod_carry.pop(pod_uid, None)
 
-    def snapshot(self, now: float, effects: Effects, connections: Connections) -> CounterSnapshot:
+    def snapshot(
+        self, now: float, effects: Effects, connections: Connections, resent: Retransmissions
+    ) -> CounterSnapshot:
         """All counters at ``now``, up to which traffic must have been simulated."""
         runs = list(self._runs.alive())
         names = [node["metadata"]["name"] for node in self._store.list("nodes")]
         self._relabel(runs, names)
         containers = self._containers(runs, now, effects, connections)
-        return CounterSnapshot(
-            now, containers, self._network(runs), self._nodes(runs, containers, now), self._spans.snapshot()
-        )
+        nodes = self._nodes(runs, containers, now)
+        nodes.retransmitted_segments += np.array([int(resent.by_node.get(n, 0.0)) for n in names], np.int64)
+        nodes.oom_kills = self._oom_kills(names)
+        dns = DnsCounters(dict(connections.lookups.counts))
+        return CounterSnapshot(now, containers, self._network(runs), nodes, self._spans.snapshot(), dns)
+
+    def _oom_kills(self, names: list[str]) -> NDArray[np.int64]:
+        """Kills by node, those of ended runs too."""
+        found = np.zeros(len(names), np.int64)
+        for number, usage in enumerate(self._meter.usages):
+            node = self._runs[number].spec.node
+            if usage.ooms and node in names:
+                found[names.index(node)] += usage.ooms
+        return found
 
     def _relabel(self, runs: list[Run], nodes: list[str]) -> None:
         numbers = [r.number for r in runs]

@@ -13,6 +13,7 @@ import numpy as np
 
 from aiopslab.sim.core.kernel import Kernel
 from aiopslab.sim.core.ports import (
+    Answer,
     ContainerExit,
     ContainerRef,
     ContainerSpec,
@@ -43,10 +44,11 @@ from aiopslab.sim.world.processes import ATTACH_S, QUICK_S, missing_variable, on
 from aiopslab.sim.world.programs import LogSpec, Program, Programs
 from aiopslab.sim.world.queueing import FREE
 from aiopslab.sim.world.requests import Reader, RequestView
+from aiopslab.sim.world.retransmissions import Retransmissions
 from aiopslab.sim.world.routes import RouteTable
 from aiopslab.sim.world.runs import Run, Runs
 from aiopslab.sim.world.spans import SpanStore
-from aiopslab.sim.world.userland import bridge
+from aiopslab.sim.world.userland import bridge, bytestream
 from aiopslab.sim.world.view import View, build_view, matters, split_name
 from aiopslab.sim.world.wrk2 import Wrk2Load, is_wrk2, match_route, parse
 
@@ -75,6 +77,7 @@ class SimWorld:
         self._engine = Engine(programs, self.runs, self.errors)
         self._meter = Meter(self.runs, seed)
         self._metrics = SpanMetrics(self.runs, self.errors)
+        self._resent = Retransmissions(self.runs)
         self._pieces = Pieces(RETENTION_S)
         self._reader = Reader(programs, self.runs, self.errors)
         self._logs = Logs(self._reader, self._pieces)
@@ -198,7 +201,7 @@ class SimWorld:
     def counters(self, now: float) -> CounterSnapshot:
         """All counters at ``now``."""
         self.run_until(now)
-        return self._exporter.snapshot(now, self._effects, self._connections)
+        return self._exporter.snapshot(now, self._effects, self._connections, self._resent)
 
     def exec(self, ref: ContainerRef, argv: list[str], stdin: bytes, now: float) -> ExecResult:
         """Implements ``World.exec`` with ``world/userland``."""
@@ -207,6 +210,20 @@ class SimWorld:
         if run is None or not run.alive:
             return ExecResult(exit_code=126, error="container is not running")
         return bridge.run(self, run, argv, stdin, now)
+
+    def listens(self, ref: ContainerRef, port: int, now: float) -> bool:
+        """Implements ``World.listens``."""
+        self.run_until(now)
+        run = self.runs.find(ref)
+        return run is not None and run.listening(now) and run.port == port
+
+    def converse(self, ref: ContainerRef, port: int, received: bytes, now: float) -> Answer:
+        """Implements ``World.converse`` with ``world/userland/bytestream``."""
+        if not self.listens(ref, port, now):
+            return Answer(consumed=len(received), close=True)
+        run = self.runs.find(ref)
+        assert run is not None
+        return bytestream.answer(self, run, received)
 
     # --- what commands inside containers ask ----------------------------------------------------------
 
@@ -225,7 +242,9 @@ class SimWorld:
     def resolve(self, run: Run, host: str) -> str | None:
         """Address that a name has inside a container; None when there is no such name."""
         self._refresh()
-        return self._view.resolve(host, run.ref.namespace)
+        found = self._view.resolve(host, run.ref.namespace)
+        self._connections.lookups.note(host, found is not None)
+        return found
 
     def dial(self, run: Run, host: str, port: int) -> Attempt:
         """What a fresh TCP connection from a container meets now."""
@@ -283,6 +302,8 @@ class SimWorld:
         self._pieces.add(start, blocks)
         self._metrics.add(blocks, self._routes, end)
         self._meter.record(blocks, self._routes, start, end)
+        if self._edges is not None:
+            self._resent.record(blocks, self._routes, self._edges, self._load_edges)
 
     def _traffic(self, end: float) -> list[Block]:
         if not self._loads:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from aiopslab.sim.core.ports import (
+    Answer,
     ContainerExit,
     ContainerRef,
     ContainerSpec,
@@ -94,6 +95,14 @@ class BareWorld:
         """There is no userland."""
         name = argv[0] if argv else ""
         return ExecResult(exit_code=127, error=f'exec: "{name}": executable file not found in $PATH')
+
+    def listens(self, ref: ContainerRef, port: int, now: float) -> bool:
+        """Nobody listens."""
+        return False
+
+    def converse(self, ref: ContainerRef, port: int, received: bytes, now: float) -> Answer:
+        """Nobody answers."""
+        return Answer(consumed=len(received), close=True)
 
     def logs(self, ref: ContainerRef, query: LogQuery) -> list[LogLine] | None:
         """Containers that print nothing."""

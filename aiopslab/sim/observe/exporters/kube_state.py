@@ -12,6 +12,7 @@ import numpy as np
 
 from aiopslab.sim.core.store import Change, Key, Obj, Store
 from aiopslab.sim.observe.exporters import kube_objects, kube_pods, kube_workloads
+from aiopslab.sim.observe.exporters.kube_help import describe_family
 from aiopslab.sim.observe.exporters.kube_pods import Row
 from aiopslab.sim.observe.exporters.page import Cluster, Endpoint, Floats, Ints, Layout, Page, Pairs
 from aiopslab.sim.observe.series import SeriesStore
@@ -107,8 +108,7 @@ class KubeStateMetrics:
             layout.add(metric, ENDPOINT, own, labels)
             rows[layout.ids[-1]] = value
             if metric not in self.metadata:
-                kind = "counter" if metric.endswith("_total") else "gauge"
-                self.metadata[metric] = MetricMetadata(kind, "")
+                self.metadata[metric] = describe_family(metric)
         ids = np.fromiter(rows, np.int64, len(rows))
         self._known[key] = (ids, np.fromiter(rows.values(), np.float64, len(rows)))
         return before is not None and np.array_equal(before[0], ids)

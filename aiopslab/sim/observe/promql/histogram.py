@@ -75,7 +75,8 @@ def _interpolate(level: Floats, bounds: Floats, counts: Floats) -> Floats:
     lower = np.where(inside > 0, bounds[np.maximum(inside - 1, 0)], 0.0)
     below = np.where(inside > 0, counts[np.maximum(inside - 1, 0), columns], 0.0)
     within = counts[inside, columns] - below
-    result = lower + (upper - lower) * ((rank - below) / within)
+    with np.errstate(divide="ignore", invalid="ignore"):  # nothing in an empty bucket: NaN, as in Go
+        result = lower + (upper - lower) * ((rank - below) / within)
     result = np.where((inside == 0) & (upper <= 0), upper, result)
     result = np.where(bucket == last, bounds[last - 1], result)
     return np.where((total == 0) | np.isnan(total), np.nan, result)

@@ -40,6 +40,13 @@ class _Group(msgspec.Struct, forbid_unknown_fields=True):
     labels: dict[str, str] = {}
 
 
+class _AnyLabel(dict[str, str]):
+    """Labels of an alert that nobody knows yet: each is there and is a number."""
+
+    def get(self, key: str, default: object = None) -> str:
+        return "0"
+
+
 class _File(msgspec.Struct, forbid_unknown_fields=True):
     groups: list[_Group] = []
 
@@ -112,8 +119,8 @@ def _namespace(folder: Path) -> str:
 def _group(path: Path, shown: str, group: _Group, semantics: int) -> Group:
     where = f"{path}: group {group.name!r}"
     interval = _duration(where, "interval", group.interval) or DEFAULT_INTERVAL_MS
-    rules = tuple(_rule(f"{where}, rule {n}", rule, group.labels, semantics) for n, rule in enumerate(group.rules, 1))
-    return Group(group.name, shown, interval, group.limit, rules)
+    rules = [_rule(f"{where}, rule {n}", rule, group.labels, semantics) for n, rule in enumerate(group.rules, 1)]
+    return Group(group.name, shown, interval, group.limit, tuple(rules))
 
 
 def _rule(where: str, rule: _Rule, common: dict[str, str], semantics: int) -> Rule:
@@ -126,7 +133,7 @@ def _rule(where: str, rule: _Rule, common: dict[str, str], semantics: int) -> Ru
         parse(expr, semantics)
         if rule.alert:
             for text in (*rule.labels.values(), *rule.annotations.values()):
-                expand(text, {}, 0.0)
+                expand(text, _AnyLabel(), 0.0)
     except (ParseError, TemplateError) as problem:
         raise ManifestError(f"{where}: {problem}") from None
     return Rule(

@@ -95,7 +95,7 @@ class PodNetwork:
         if found.condition or found.backend is None:
             return HttpReply(0, b"", "", 0.0)
         status, milliseconds = self._host.ask(self._run, found.backend, method, path)
-        return HttpReply(status, _body(status), "text/html; charset=utf-8", milliseconds / 1e3)
+        return HttpReply(status, page(status), "text/html; charset=utf-8", milliseconds / 1e3)
 
     def redis(self, address: str, port: int) -> dict[str, object] | None:
         """Implements ``Network``."""
@@ -105,7 +105,7 @@ class PodNetwork:
         return self._host.key_space(backend)
 
 
-def _body(status: int) -> bytes:
+def page(status: int) -> bytes:
     if status == 200:
         return b"ok\n"
     return b"404 page not found\n" if status == 404 else b"Internal Server Error\n" if status >= 500 else b""
