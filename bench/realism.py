@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from figures import OUTSIDE, Figure, Tolerances, table, totals
+from shapes import fault_shape_figures, log_figures, shape_figures
 from stock import fault_figures, health_figures
 
 REFERENCE = Path(__file__).resolve().parents[2] / "shared/reference/real-measurements.json"
@@ -24,13 +25,18 @@ Part = Callable[[dict[str, Any], Tolerances, int], list[Figure]]
 PARTS: dict[str, Part] = {
     "health": health_figures,
     "faults": fault_figures,
+    "logs": log_figures,
+    "shapes": shape_figures,
+    "fault-shapes": fault_shape_figures,
 }
 
 
 def measure(reference: dict[str, Any], seed: int, parts: list[str]) -> list[Figure]:
     """All figures of the chosen parts."""
     tolerances = Tolerances(reference)
-    return [figure for part in parts for figure in PARTS[part](reference, tolerances, seed)]
+    found = [figure for part in parts for figure in PARTS[part](reference, tolerances, seed)]
+    groups = list(dict.fromkeys(figure.group for figure in found))
+    return sorted(found, key=lambda figure: groups.index(figure.group))
 
 
 def main() -> None:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from aiopslab.kube.tools import Tools
 from aiopslab.sim.assemble import assemble, make_core
 from aiopslab.sim.core.options import WriteOptions
+from aiopslab.sim.core.ports import LogQuery
 from aiopslab.sim.world import chaos
 from aiopslab.sim.world.programs import Programs, Task, UserRequest
 from aiopslab.sim.world.world import SimWorld
@@ -50,18 +51,24 @@ ENDPOINTS = {request.route: name for name, request in ROUTES.items()}
 
 @dataclass(slots=True, eq=False)
 class Calls:
-    """Calls of one kind, in parallel arrays: start (Unix seconds), durations in ms, which failed at the caller."""
+    """Calls of one kind, in parallel arrays: start (Unix seconds), durations in ms as the caller and the callee see
+    them, which failed at the caller, which reached a container."""
 
     start: Floats
     took: Floats
     served: Floats
     failed: NDArray[np.bool_]
+    reached: NDArray[np.bool_]
 
     def within(self, start: float, end: float) -> Calls:
         """Those that ended in ``(start, end]``."""
         ends = self.start + self.took / MILLI
         pick = (ends > start) & (ends <= end)
-        return Calls(self.start[pick], self.took[pick], self.served[pick], self.failed[pick])
+        return self.only(pick)
+
+    def only(self, pick: NDArray[np.bool_]) -> Calls:
+        """The picked ones."""
+        return Calls(self.start[pick], self.took[pick], self.served[pick], self.failed[pick], self.reached[pick])
 
 
 @dataclass(slots=True)
@@ -86,9 +93,16 @@ class Samples:
 
 class Shop:
     """One cluster with the shop. ``values`` are Helm values; ``shares`` gives the users' mix of endpoints, None
-    the stock users'."""
+    the stock users'. ``edit`` changes the chart's objects before they are written."""
 
-    def __init__(self, seed: int, values: Mapping[str, Any], shares: Mapping[str, float] | None = None) -> None:
+    def __init__(
+        self,
+        seed: int,
+        values: Mapping[str, Any],
+        shares: Mapping[str, float] | None = None,
+        edit: Callable[[dict[str, Any]], None] = lambda obj: None,
+        settle_s: float = SETTLE_S,
+    ) -> None:
         programs = Programs.load([ROOT])
         if shares is not None:
             users = programs.all["loadgenerator"].users
@@ -105,8 +119,9 @@ class Shop:
         for name in (NAMESPACE, LAB, "chaos-mesh"):
             self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}, "")
         for obj in chart(values):
+            edit(obj)
             self.create(obj, NAMESPACE)
-        self.advance(SETTLE_S)
+        self.advance(settle_s)
 
     @property
     def now(self) -> float:
@@ -128,8 +143,8 @@ class Shop:
             self.kernel.advance(min(end, self.now + SCRAPE_S))
             self._sample()
 
-    def users(self, count: int) -> None:
-        """Start users, all of them within ten seconds, and let them warm up for two minutes."""
+    def users(self, count: int, warm_up_s: float = 120.0) -> None:
+        """Start users, all of them within ten seconds, and let them warm up."""
         text = (ROOT / "workloads/locust-users/deployment.yaml").read_text()
         words = {
             "namespace": LAB, "entry_service": "frontend", "app_namespace": NAMESPACE, "entry_port": 80,
@@ -138,7 +153,7 @@ class Shop:
         for name, value in words.items():
             text = text.replace("{{" + name + "}}", str(value))
         self.create(yaml.safe_load(text), LAB)
-        self.advance(120)
+        self.advance(warm_up_s)
 
     def pods(self, service: str) -> list[str]:
         """Names of a service's pods."""
@@ -151,13 +166,6 @@ class Shop:
         meta = {"name": f"{kind.lower()}-{service}", "namespace": "chaos-mesh"}
         body = {"mode": "all", "selector": selector, **spec}
         self.create({"apiVersion": "chaos-mesh.org/v1alpha1", "kind": kind, "metadata": meta, "spec": body}, "chaos-mesh")
-
-    def change(self, resource: str, name: str, edit: Callable[[dict[str, Any]], None]) -> None:
-        """Change an object of the shop."""
-        obj = msgspec.json.decode(msgspec.json.encode(self.api.get(resource, NAMESPACE, name)))
-        edit(obj)
-        self.api.update(resource, NAMESPACE, name, obj, WriteOptions("bench"))
-        self.kernel.settle()
 
     def served(self, since: float, key: Callable[[Any, Any], str | None]) -> dict[str, Calls]:
         """Calls that started after ``since``, grouped by ``key(node, caller node or None)``; None leaves a call out."""
@@ -177,7 +185,7 @@ class Shop:
         lines = []
         for run in self.world.runs.all:
             if run.ref.namespace == NAMESPACE and run.ref.pod.startswith(service + "-"):
-                found = self.world.logs(run.ref, _all_lines(since)) or []
+                found = self.world.logs(run.ref, LogQuery(since=since)) or []
                 lines += [line.text for line in found]
         return lines
 
@@ -208,17 +216,12 @@ class Shop:
                     known.append(known[-1])
 
 
-def _all_lines(since: float) -> Any:
-    from aiopslab.sim.core.ports import LogQuery
-
-    return LogQuery(since=since)
-
-
 def _column(block: Any, index: int, since: float) -> tuple[Any, ...]:
     start = block.start + block.begin[index].astype(float) / MILLI
     pick = (start >= since) & block.happened(index)
     failed = np.zeros(block.count, bool) if block.error is None else block.error[index] != 0
-    return start[pick], block.took[index][pick].astype(float), block.served[index][pick].astype(float), failed[pick]
+    took, served = (rows[index][pick].astype(float) for rows in (block.took, block.served))
+    return start[pick], took, served, failed[pick], block.reached(index)[pick]
 
 
 def service_of(pod: str) -> str:

@@ -46,6 +46,10 @@ class RunFlags:
     kubeconfig: Annotated[Path | None, Parameter(help="With --cluster kubeconfig.")] = None
     prometheus_url: Annotated[str, Parameter(help="With --cluster kubeconfig.")] = ""
     jaeger_url: Annotated[str, Parameter(help="With --cluster kubeconfig.")] = ""
+    noise: Annotated[
+        Literal["off", "light", "full"],
+        Parameter(help="Embedded: what a healthy cluster does by itself, though nothing is wrong."),
+    ] = "off"
     out: Annotated[Path, Parameter(help="Where record folders go.")] = Path("records")
     unsafe_shell: Annotated[
         bool, Parameter(help="Run the agent's commands on this machine without a sandbox.", negative="")
@@ -110,6 +114,7 @@ def options_of(flags: RunFlags, *, person: bool = False) -> RunOptions:
         kubeconfig=flags.kubeconfig,
         prometheus_url=flags.prometheus_url,
         jaeger_url=flags.jaeger_url,
+        noise=flags.noise,
         out=flags.out,
         unsafe_shell=flags.unsafe_shell,
         limits=limits,

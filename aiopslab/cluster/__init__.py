@@ -24,6 +24,7 @@ class ClusterOptions:
     kubeconfig: Path | None = None
     prometheus_url: str = ""
     jaeger_url: str = ""
+    noise: Literal["off", "light", "full"] = "off"  # embedded: what a healthy cluster does by itself
 
 
 def open_cluster(kind: str, options: ClusterOptions) -> Provider:

@@ -32,6 +32,8 @@ def sim_command(folder: Path, options: ClusterOptions, extra: Sequence[str] = ()
     command += ["--seed", str(options.seed), "--clock", options.clock]
     for bundle in options.bundles:
         command += ["--bundle", str(bundle)]
+    if options.noise != "off":
+        command += ["--noise", options.noise]
     if options.bare:
         command.append("--bare")
     return [*command, *extra]

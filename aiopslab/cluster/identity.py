@@ -155,8 +155,8 @@ def _role(
 
 
 async def agent_kubeconfig(kube: Kube, namespace: str, path: Path) -> Path:
-    """Create the identity for ``namespace`` (which must exist) and write its kubeconfig to ``path``; commands name
-    the namespace, as they must for most people.
+    """Create the identity for ``namespace`` (which must exist) and write its kubeconfig to ``path``. Its context
+    has no namespace: commands say which one they mean.
 
     The server address and CA are those of the lab's own kubeconfig. Safe to call again.
     """

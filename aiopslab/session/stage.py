@@ -115,4 +115,5 @@ def cluster_options(options: RunOptions) -> ClusterOptions:
         kubeconfig=options.kubeconfig,
         prometheus_url=options.prometheus_url,
         jaeger_url=options.jaeger_url,
+        noise=options.noise,
     )

@@ -18,6 +18,7 @@ def main() -> int:
     parser.add_argument("--bundle", type=Path, action="append", default=[], help="folder with apps/*/sim.toml")
     parser.add_argument("--bare", action="store_true", help="three plain nodes and nothing else")
     parser.add_argument("--port", type=int, default=0, help="of the Kubernetes API; 0 takes a free one")
+    parser.add_argument("--noise", choices=("off", "light", "full"), default="off", help="of a healthy cluster")
     parser.add_argument("--detached", action="store_true", help="do not end when standard input closes")
     arguments = parser.parse_args()
     from aiopslab.sim.process import Settings, run

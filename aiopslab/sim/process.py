@@ -24,12 +24,13 @@ from aiopslab.sim.assemble import Assembly, assemble, make_core
 from aiopslab.sim.control import Refused, control_app
 from aiopslab.sim.core.kubelet import BareWorld
 from aiopslab.sim.core.ports import World
+from aiopslab.sim.disturbances import Disturbances
 from aiopslab.sim.observe.jaeger import TraceSource, jaeger_app
 from aiopslab.sim.observe.prometheus import Source, prometheus_app
 from aiopslab.sim.observe.promql.evaluate import Engine
 from aiopslab.sim.observe.rules.files import load_rules
 from aiopslab.sim.observe.rules.manager import RuleManager, began
-from aiopslab.sim.observe.scrape import Scraper
+from aiopslab.sim.observe.scrape import HIDDEN_NAMESPACES, Scraper
 from aiopslab.sim.observe.series import SeriesStore
 from aiopslab.sim.server.app import SERVER, build_app, serve
 from aiopslab.sim.server.auth import ADMIN
@@ -37,6 +38,7 @@ from aiopslab.sim.server.kubeconfig import kubeconfig, write_private
 from aiopslab.sim.server.policy import Activity, Policy
 from aiopslab.sim.server.tls import make_tls
 from aiopslab.sim.world import chaos
+from aiopslab.sim.world.background import Background, Level
 from aiopslab.sim.world.programs import Programs
 from aiopslab.sim.world.world import SimWorld
 
@@ -60,6 +62,7 @@ class Settings:
     bare: bool
     port: int
     detached: bool
+    noise: Level = "off"
 
 
 class Running:
@@ -149,7 +152,8 @@ async def _serve(
     tls = make_tls()
     begin = STEPPED_START if settings.clock == "stepped" else time.time()
     kernel, api = make_core(settings.seed, begin - AGE_S)
-    world = SimWorld(kernel, kernel.store, Programs.load(settings.bundle), settings.seed)
+    background = Background(settings.noise, settings.seed)
+    world = SimWorld(kernel, kernel.store, Programs.load(settings.bundle), settings.seed, background)
     containers: World = BareWorld() if settings.bare else world
     assembly = assemble(
         settings.seed,
@@ -163,8 +167,9 @@ async def _serve(
         chaos.install(kernel, api, world)
     kernel.advance(begin)
     series = SeriesStore(retention_s=TELEMETRY_RETENTION_S)
-    scraper = Scraper(kernel, kernel.store, world, series)
+    scraper = Scraper(kernel, kernel.store, world, series, background=background)
     scraper.start()
+    Disturbances(kernel, api, world, background, HIDDEN_NAMESPACES).start()
     token = kernel.ids.hex(40, "admin-token")
     machine_now = time.time if settings.clock == "stepped" else None
     kube_app = build_app(assembly.api, assembly.world, {token: ADMIN}, Policy(machine_now=machine_now))
@@ -197,6 +202,7 @@ async def _serve(
         "pid": os.getpid(),
         "seed": settings.seed,
         "clock": settings.clock,
+        "noise": settings.noise,
     }
 
 

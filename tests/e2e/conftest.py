@@ -140,9 +140,13 @@ class Console:
     def __call__(self, *words: str) -> Ended:
         return self.end(self.start(*words))
 
+    def processes(self) -> list[str]:
+        """Command lines of the processes that are still there."""
+        return command_lines_under(self.scratch)
+
     def leftovers(self) -> list[str]:
         """Processes and temporary files that are still there."""
-        return [*command_lines_under(self.scratch), *(str(path) for path in self.scratch.iterdir())]
+        return [*self.processes(), *(str(path) for path in self.scratch.iterdir())]
 
 
 @pytest.fixture

@@ -19,11 +19,14 @@ COMMANDS = [
     "kubectl get events -n hipster-shop --sort-by=.lastTimestamp",
     "kubectl get all,endpointslices -n hipster-shop -o yaml",
     "kubectl logs -n hipster-shop deploy/checkoutservice --tail=50 --timestamps",
-    "kubectl rollout restart -n hipster-shop deploy/emailservice && kubectl rollout status -n hipster-shop deploy/emailservice",
+    "kubectl rollout restart -n hipster-shop deploy/emailservice",
+    "kubectl rollout status -n hipster-shop deploy/emailservice",
+    "kubectl get deploy emailservice -n hipster-shop -o yaml | grep restartedAt; date -u +%FT%TZ",
     "timeout 20 kubectl get pods -n hipster-shop -w; sleep 30; kubectl top pods -n hipster-shop",
     "kubectl run probe --rm -i --restart=Never --image=busybox -n hipster-shop -- nslookup frontend",
-    "curl -s $PROMETHEUS_URL/api/v1/query --data-urlencode 'query=sum by (pod) (container_memory_working_set_bytes)'",
-    "for p in $(kubectl get pods -n hipster-shop -o name); do kubectl logs -n hipster-shop $p --tail=1 & done; wait | sort",
+    "curl -s $PROMETHEUS_URL/api/v1/query -d 'query=sum by (pod) (container_memory_working_set_bytes)'",
+    "for p in $(kubectl get pods -n hipster-shop -o name); do\n"
+    "  kubectl logs -n hipster-shop $p --tail=1 > $$.${p#*/} &\ndone\nwait\ncat $$.*",
 ]
 
 

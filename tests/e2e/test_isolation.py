@@ -1,4 +1,4 @@
-"""Answers are unreachable: what an agent can look at holds neither the fault, nor the lab, nor the problem's name."""
+"""Answers are unreachable: nothing that an agent can look at holds the fault, the lab or the problem's name."""
 
 from __future__ import annotations
 
@@ -32,17 +32,18 @@ ABSENT = {
     "raw object": "kubectl get --raw /apis/chaos-mesh.org/v1alpha1/namespaces/chaos-mesh/networkchaos",
 }
 SILENT = {  # must print nothing
-    "groups": "kubectl get --raw /apis | grep -i chaos; kubectl api-resources | grep -i chaos; kubectl api-versions | grep -i chaos",
-    "specification": "for p in /openapi/v2 /openapi/v3; do kubectl get --raw $p | grep -i -o '.\\{20\\}chaos.\\{20\\}'; done",
-    "project": "find / -xdev \\( -name problem.toml -o -name fault.py -o -name 'sim.toml' -o -name 'aiopslab*' \\) 2>/dev/null",
+    "groups": "(kubectl get --raw /apis; kubectl api-resources; kubectl api-versions) | grep -i chaos",
+    "specification": "(kubectl get --raw /openapi/v2; kubectl get --raw /openapi/v3) | grep -i -o '.\\{9\\}chaos'",
+    "project": "find / -xdev 2>/dev/null | grep -E '/(problem.toml|fault.py|sim.toml|aiopslab[^/]*)$'",
     "records": "find / -xdev \\( -name record.json -o -name journal.json -o -name control.sock \\) 2>/dev/null",
     "processes": "cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' ' | grep -o 'aiops[l]ab'",
     "environment": "env | grep -i -E 'aiops[l]ab|hipster-net|netw[o]rk-delay|problem|seed'",
     "network": "timeout 5 bash -c 'exec 3<>/dev/tcp/1.1.1.1/53' 2>/dev/null && echo reached",
     "names": "getent hosts example.com",
-    "other ports": "for p in $(seq 1 200); do (exec 3<>/dev/tcp/127.0.0.1/$((p + 8000))) 2>/dev/null && echo $p; done",
-    "telemetry": "curl -s $PROMETHEUS_URL/api/v1/label/__name__/values $PROMETHEUS_URL/api/v1/label/namespace/values "
-    "$PROMETHEUS_URL/api/v1/label/pod/values $PROMETHEUS_URL/api/v1/targets $JAEGER_URL/api/services "
+    "other ports": "for p in $(seq 8001 8200); do (exec 3<>/dev/tcp/127.0.0.1/$p) 2>/dev/null && echo $p; done",
+    "telemetry": "cd /tmp; P=$PROMETHEUS_URL/api/v1; "
+    "for l in __name__ namespace pod container; do curl -s $P/label/$l/values; done | "
+    "cat - <(curl -s $P/targets) <(curl -s $JAEGER_URL/api/services) "
     "| grep -i -o -E '.{20}(chaos|lab-system|locust|loadgen|inject).{20}'",
 }
 HINT = re.compile(
@@ -71,8 +72,9 @@ async def test_an_agent_cannot_find_the_answer(play: Callable[..., Any], scripte
     def snoop() -> Generator[str, str, None]:
         for name, command in {**FORBIDDEN, **ABSENT, **SILENT}.items():
             answers[name] = yield f"exec_shell({command!r}, timeout=60)"
-        yield f"exec_shell('kubectl get {KINDS},nodes,persistentvolumes,storageclasses -n hipster-shop -o json > all.json')"
-        listed = yield "exec_shell('jq -c \".items | length\" all.json; split -b 9000 -d -a 3 all.json part.; ls part.* | wc -l')"
+        kinds = f"{KINDS},nodes,persistentvolumes,storageclasses"
+        yield f"exec_shell('kubectl get {kinds} -n hipster-shop -o json > all.json')"
+        listed = yield "exec_shell('date; split -b 9000 -d -a 3 all.json part.; ls part.* | wc -l')"
         for number in range(int(listed.splitlines()[1])):
             pages[f"{number:03}"] = yield f"exec_shell('base64 -w0 part.{number:03} | head -c 16000')"
 

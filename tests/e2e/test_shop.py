@@ -72,7 +72,7 @@ def shell(command: str) -> str:
 
 def pods(observation: str) -> dict[str, str]:
     """App to pod name, from the answer to ``PODS``."""
-    return {app: name for app, name in json.loads(observation.splitlines()[0])}
+    return dict(json.loads(observation.splitlines()[0]))
 
 
 def fill(command: str, now: dict[str, str], before: dict[str, str], files: dict[str, str]) -> str:

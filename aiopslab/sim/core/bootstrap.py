@@ -79,7 +79,7 @@ def bootstrap(api: Api, bare: bool = False) -> None:
     for name, value, text in PRIORITY_CLASSES:
         _priority_class(api, name, value, text)
     for plan in _bare_nodes() if bare else _nodes():
-        _create_node(api, plan)
+        create_node(api, plan)
     _api_service(api)
     if not bare:
         _storage_class(api)
@@ -98,7 +98,8 @@ def _nodes() -> list[NodePlan]:
     return plans + [NodePlan(f"worker-{number}", number, {}) for number in (1, 2, 3)]
 
 
-def _create_node(api: Api, plan: NodePlan) -> None:
+def create_node(api: Api, plan: NodePlan) -> None:
+    """Add a node that a virtual kubelet serves."""
     now, ids = api.kernel.timestamp(), api.kernel.ids
     standard = {
         "beta.kubernetes.io/arch": "amd64",

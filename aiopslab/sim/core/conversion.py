@@ -20,10 +20,17 @@ def outward(obj: Obj, kind: Kind) -> Obj:
     """A stored object as ``kind`` presents it."""
     if kind.group == "events.k8s.io":
         shown = {_EVENT_FIELDS.get(k, k): v for k, v in obj.items()}
-        return {**shown, "apiVersion": kind.api_version}
+        return {**shown, "apiVersion": kind.api_version, "eventTime": _event_time(obj)}
     if kind.crd is not None and obj.get("apiVersion") != kind.api_version:
         return {**obj, "apiVersion": kind.api_version}
     return obj
+
+
+def _event_time(event: Obj) -> str | None:
+    """``eventTime`` is required in this group, and clients with typed models refuse an event without it: one that was
+    written in the old form shows when it was first seen."""
+    first = event.get("firstTimestamp")
+    return event.get("eventTime") or (f"{first.removesuffix('Z')}.000000Z" if first else None)
 
 
 def inward(obj: Obj, kind: Kind) -> Obj:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -23,6 +24,7 @@ from aiopslab.sim.observe.exporters.spans import SpanMetrics
 from aiopslab.sim.observe.exporters.storage import ContainerDisks, VolumeStats
 from aiopslab.sim.observe.series import SeriesStore
 from aiopslab.sim.observe.targets import MetricMetadata, Target
+from aiopslab.sim.world.background import Background
 from aiopslab.sim.world.counters import CounterSnapshot
 
 # The lab's own namespaces, which an agent must not find in any API (docs/seams.md).
@@ -49,8 +51,8 @@ class Counters(Protocol):
 class Scraper:
     """Takes a scrape each ``interval_s`` seconds of virtual time, all targets at the same instant.
 
-    Nothing of the ``hidden`` namespaces is scraped. A node whose Ready condition is Unknown does not answer: its
-    targets are down and their series end.
+    Nothing of ``HIDDEN_NAMESPACES`` is scraped. A node whose Ready condition is Unknown does not answer: its
+    targets are down and their series end. With ``background`` noise, now and then a node's cAdvisor takes too long.
     """
 
     def __init__(
@@ -60,9 +62,9 @@ class Scraper:
         world: Counters,
         series: SeriesStore,
         interval_s: float = 15,
-        hidden: frozenset[str] = HIDDEN_NAMESPACES,
+        background: Background | None = None,
     ) -> None:
-        self._hidden = hidden
+        self._background = background or Background()
         self._kernel, self._store, self._world, self._series = kernel, store, world, series
         self.interval_s = interval_s
         cadvisor = Cadvisor(store, kernel.ids, series)
@@ -98,11 +100,16 @@ class Scraper:
         self._world.run_until(now)
         snapshot = self._world.counters(now)
         cluster = self._cluster()
-        pages = [exporter.collect(snapshot, cluster) for exporter in self._exporters]
+        slow = frozenset(name for name in cluster.addresses if self._background.gap(name, t_ms))
+        busy = replace(cluster, silent=cluster.silent | slow)
+        pages = [
+            exporter.collect(snapshot, busy if isinstance(exporter, Cadvisor | ContainerDisks) else cluster)
+            for exporter in self._exporters
+        ]
         for place, page in enumerate(pages):
             self._series.append(t_ms, page.ids, page.values)
             self._end_missing(t_ms, place, page)
-        self._note_targets(t_ms, pages, cluster)
+        self._note_targets(t_ms, pages, cluster, slow)
 
     def targets(self) -> list[Target]:
         """The targets of the last scrape."""
@@ -122,13 +129,14 @@ class Scraper:
     def _cluster(self) -> Cluster:
         nodes = self._store.list("nodes")
         silent = frozenset(node["metadata"]["name"] for node in nodes if not _answers(node))
-        return Cluster({node["metadata"]["name"]: _address(node) for node in nodes}, silent, self._hidden)
+        return Cluster({node["metadata"]["name"]: _address(node) for node in nodes}, silent, HIDDEN_NAMESPACES)
 
-    def _note_targets(self, t_ms: int, pages: list[Page], cluster: Cluster) -> None:
+    def _note_targets(self, t_ms: int, pages: list[Page], cluster: Cluster, slow: frozenset[str]) -> None:
         counts = Counter({Endpoint("prometheus", "localhost:9090"): 0})
         for page in pages:
             counts.update(page.counts)
         down = {_node_endpoint(job, node, cluster) for job in _PER_NODE_JOBS for node in cluster.silent}
+        down |= {_node_endpoint(CADVISOR_JOB, node, cluster) for node in slow}
         for endpoint in down:
             counts[endpoint] = 0
         self._targets = []

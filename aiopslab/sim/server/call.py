@@ -96,8 +96,9 @@ class Call:
 
     def shift_s(self) -> float:
         """See ``Policy.shift_s``."""
-        command = self.request.headers.get("Kubectl-Command", "")
-        return self.server.policy.shift_s(self.user, command, self.api.kernel.now)
+        headers = self.request.headers
+        command, session = headers.get("Kubectl-Command", ""), headers.get("Kubectl-Session", "")
+        return self.server.policy.shift_s(self.user, command, self.api.kernel.now, session)
 
     def finish(self, body: bytes, code: int, content_type: str) -> web.Response:
         """An answer with warnings and, where asked for, shifted times."""

@@ -77,7 +77,8 @@ async def patch(call: Call) -> web.Response:
     """PATCH of an object or of one of its parts."""
     kind, info = call.served, call.info
     content_type = call.request.headers.get("Content-Type", "")
-    patch_type, body = bodies.read_patch(await call.request.read(), content_type, kind)
+    raw = call.server.policy.incoming(call.user, await call.request.read(), call.api.kernel.now)
+    patch_type, body = bodies.read_patch(raw, content_type, kind)
     options = call.write_options("patch", patch_type)
     existed = call.api.store.get(Key(kind.resource, call.namespace, info.name)) is not None
     patched = call.api.patch(kind.resource, call.namespace, info.name, patch_type, body, options, info.subresource)

@@ -24,8 +24,10 @@ Obj = dict[str, Any]
 PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 STDIN, STDOUT, STDERR, ERROR, CLOSE = 0, 1, 2, 3, 255
 FRAME_BYTES = 16_384
-# v4 has no end of stdin: a client that sends nothing for this long (wall time) has said all.
+# v4 has no end of stdin, and the Python client never ends it: one that sends nothing for this long (wall time) has
+# said all.
 QUIET_S = 0.5
+NEVER_ENDS_STDIN = "python"
 STDIN_BYTES_MAX = 64 << 20
 POLL_S = 0.01
 
@@ -40,7 +42,7 @@ async def exec_(call: Call) -> web.StreamResponse:
     socket = await _upgrade(call)
     if missing is not None:
         return await _refuse(socket, missing)
-    stdin = await _read_stdin(socket) if truthy(call.query.get("stdin")) else b""
+    stdin = await _read_stdin(socket, _ends_stdin(call, socket)) if truthy(call.query.get("stdin")) else b""
     now = call.api.kernel.now
     world.run_until(now)
     result = world.exec(ref, argv, stdin, now)
@@ -126,11 +128,16 @@ async def _upgrade(call: Call) -> web.WebSocketResponse:
     return socket
 
 
-async def _read_stdin(socket: web.WebSocketResponse) -> bytes:
+def _ends_stdin(call: Call, socket: web.WebSocketResponse) -> bool:
+    """Whether the client says when its stdin is at its end."""
+    agent = call.request.headers.get("User-Agent", "").lower()
+    return socket.ws_protocol == PROTOCOLS[0] and NEVER_ENDS_STDIN not in agent
+
+
+async def _read_stdin(socket: web.WebSocketResponse, half_close: bool) -> bytes:
     """Everything the client sends on stdin until it ends it."""
     parts: list[bytes] = []
     size = 0
-    half_close = socket.ws_protocol == PROTOCOLS[0]
     while size < STDIN_BYTES_MAX:
         try:
             message = await asyncio.wait_for(socket.receive(), None if half_close else QUIET_S)

@@ -20,10 +20,11 @@ from aiopslab.sim.world.programs import Programs
 from aiopslab.sim.world.queueing import Waiting
 from aiopslab.sim.world.routes import Route, RouteTable
 from aiopslab.sim.world.runs import Runs
+from aiopslab.sim.world.stalls import stall
 from aiopslab.sim.world.walk import Columns, GuardedWalk, Journey, exceeds_deadline, plain
 
 # Transport and library time of one exchange inside a cluster, (weight, mu, sigma) in log milliseconds.
-WIRE_RPC = [(0.95, -0.65, 0.30), (0.05, 0.80, 0.60)]
+WIRE_RPC = [(0.96, -0.80, 0.30), (0.04, 0.70, 0.60)]
 WIRE_PLAIN = [(0.97, -1.6, 0.25), (0.03, 0.0, 0.6)]  # a bare TCP protocol
 _U16 = np.float32(1 / 65536)
 WARM_AFTER = 6.0  # time constants after which a program counts as warm
@@ -52,9 +53,11 @@ class Strain:
         self.stretch = np.zeros(size, np.float32)
         self.queue = np.zeros(size, np.float32)
         self.backlog = np.zeros(size, np.float32)
+        self.exhausted = np.zeros(size, np.float32)
         self.programs: set[str] = set()
         self.queued: set[str] = set()
         self.cold: set[str] = set()
+        self.stressed: set[str] = set()
         self.slow = np.ones(size, np.float32)
         self._warm_up(runs, now)
         for number, found in waiting.items():
@@ -65,6 +68,9 @@ class Strain:
             self.programs.add(program.name)
             self.hit[number], self.stretch[number] = found.hit, found.stretch_ms
             self.queue[number], self.backlog[number] = found.queue_ms, behind
+            if found.exhausted:
+                self.hit[number], self.exhausted[number] = 0.0, found.exhausted
+                self.stressed.add(program.name)
             if found.queue_ms >= QUEUE_MIN_MS or behind > 0:
                 self.queued.add(program.name)
 
@@ -104,6 +110,11 @@ class Engine:
         self._packets(batch, node_edges, run, draws, wire)
         if strain.programs:
             self._waits(route, run, draws, strain, (own, wire))
+        for name in sorted(strain.stressed):
+            mine = [node for node in route.nodes if node.program.name == name]
+            if mine:
+                exhausted = strain.exhausted[run[[node.index for node in mine]]]
+                stall(mine, batch.key, draws, exhausted, (own, wire))
         root_error = batch.edge.error[batch.lanes] if batch.edge.broken else None
         fail = batch.edge.fail_ms[batch.lanes] if batch.edge.broken else None
         wanted = self._wanted(route, batch.variables, count) if route.conditional else None

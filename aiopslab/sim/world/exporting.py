@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aiopslab.sim.core.store import Obj, Store
+from aiopslab.sim.world.background import Background
 from aiopslab.sim.world.connections import Connections
 from aiopslab.sim.world.counters import (
     CPU_MODES,
@@ -27,11 +28,12 @@ from aiopslab.sim.world.retransmissions import Retransmissions
 from aiopslab.sim.world.runs import Run, Runs
 
 WARM_UP_S = 90.0
-WAVE_S = 210.0  # period of a garbage collector's saw-tooth
+HEAP_STEP = 256 << 10  # bytes in which a runtime takes memory from the system
 SYSTEM_SHARE = 0.3  # of CPU time, spent in the kernel
 NODE_IDLE_CORES = 0.06  # kubelet, runtime, kernel
 NODE_BASE_BYTES = 900 * MIB
 UNKNOWN_MIB = 12.0
+STRESSOR_MIB = 8.5  # the processes of a CPU stressor
 UP_SINCE_S = 86_400.0  # nodes booted this long before the world began
 _SUFFIXES = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40, "k": 1000, "M": 10**6, "G": 10**9}
 
@@ -47,13 +49,15 @@ def memory_bytes(run: Run, now: float, inflight: float, effects: Effects) -> tup
     size = base * warm
     cache = 2.0
     if resources:
-        saw = (age / WAVE_S + luck) % 1.0
+        saw = (age / resources.memory_wave_s + luck) % 1.0
         size += resources.memory_wave_mib * saw + resources.memory_growth_mib_h * age / 3600
         size += resources.memory_per_inflight_mib * inflight
         cache = resources.cache_mib * (0.5 + 0.5 * min(1.0, age / 1800))
     key = (run.ref.namespace, run.ref.pod, run.ref.container)
     held = effects.memory_bytes.get(key, 0)
-    rss = int(size * MIB) // 4096 * 4096 + held
+    if effects.cpu_workers.get(key):
+        held += int(STRESSOR_MIB * MIB)
+    rss = int(size * MIB) // HEAP_STEP * HEAP_STEP + held
     limit = run.spec.memory_limit_bytes
     if limit:
         rss = min(rss, int(limit * 0.985) // 4096 * 4096)
@@ -64,7 +68,10 @@ def memory_bytes(run: Run, now: float, inflight: float, effects: Effects) -> tup
 class Exporter:
     """Builds snapshots; keeps label lists while the set of running containers stays the same."""
 
-    def __init__(self, runs: Runs, meter: Meter, spans: SpanMetrics, store: Store, began: float) -> None:
+    def __init__(
+        self, runs: Runs, meter: Meter, spans: SpanMetrics, store: Store, began: float, background: Background
+    ) -> None:
+        self._background = background
         self._runs = runs
         self._meter = meter
         self._spans = spans
@@ -217,7 +224,7 @@ class Exporter:
         cores = np.array([int(quantity(_capacity(n, "cpu", "4"))) for n in nodes], np.int64)
         total = np.array([int(quantity(_capacity(n, "memory", "8Gi"))) for n in nodes], np.int64)
         busy, memory, traffic = (
-            np.full(len(nodes), age * NODE_IDLE_CORES),
+            np.array([age * NODE_IDLE_CORES + self._background.housekeeping_s(name, age) for name in names]),
             np.full(len(nodes), NODE_BASE_BYTES),
             np.zeros((4, len(nodes))),
         )

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aiopslab.sim.core.ports import LogLine, LogQuery
+from aiopslab.sim.world.background import Background
 from aiopslab.sim.world.blocks import Block, Pieces
 from aiopslab.sim.world.dialects import CLIENTS
 from aiopslab.sim.world.hashing import mix_int, text_key
@@ -35,9 +37,10 @@ class Source(NamedTuple):
 class Logs:
     """Reads the lines of one container run."""
 
-    def __init__(self, reader: Reader, pieces: Pieces) -> None:
+    def __init__(self, reader: Reader, pieces: Pieces, background: Background) -> None:
         self._reader = reader
         self._pieces = pieces
+        self._background = background
 
     def read(self, run: Run, query: LogQuery, now: float) -> list[LogLine]:
         """Lines of a run up to ``now``, oldest first."""
@@ -47,6 +50,7 @@ class Logs:
             high = min(high, run.ended + 1.0)
         found = [(at, 0, text) for at, text in run.lines if low <= at <= high]
         found += [(at, 1, text) for at, text in (*self._probes(run, low, high), *periodic(run, low, high))]
+        found += [(at, 1, text) for at, text in chatter(run, low, high, self._background)]
         if query.tail is not None and query.tail <= 0:
             return []
         times, sources = self._requests(run, low, high, query.tail)
@@ -174,6 +178,18 @@ def periodic(run: Run, low: float, high: float) -> Iterator[tuple[float, str]]:
             at = run.listening_at + number * period + 0.05 * order
             if low <= at <= high:
                 yield at, render_static(run, spec, at, {"serial": str(20 + number)})
+
+
+def chatter(run: Run, low: float, high: float, background: Background) -> Iterator[tuple[float, str]]:
+    """Harmless lines that a program writes now and then while it serves."""
+    if run.program is None or not run.program.chatter_logs or run.listening_at == np.inf:
+        return
+    specs, what = run.program.chatter_logs, f"{run.ref.namespace}/{run.ref.pod}/{run.ref.container}"
+    since = max(low, run.listening_at)
+    for at, number in background.moments(what, run.program.chatter_per_h, since, high):
+        stamp = datetime.fromtimestamp(at, UTC).strftime("%m/%d/%Y %H:%M:%S +00:00")
+        facts = {"serial": str(number % 90 + 10), "us_time": stamp}
+        yield at, render_static(run, specs[number % len(specs)], at, facts)
 
 
 def error_text(view: RequestView, program: Program, source: Source) -> str:

@@ -13,13 +13,14 @@ from aiopslab.sim.world.counters import SPAN_BOUNDS_MS, SpanCounters, SpanSeries
 from aiopslab.sim.world.dialects import SERVER_FAULTS, Errors
 from aiopslab.sim.world.effects import Effects
 from aiopslab.sim.world.hashing import text_key, unit_int
+from aiopslab.sim.world.packets import Shape, exchanged
+from aiopslab.sim.world.pauses import collections, paused
 from aiopslab.sim.world.queueing import PERIOD_S, Load, Waiting, waiting
 from aiopslab.sim.world.routes import RouteTable, SpanShape
 from aiopslab.sim.world.runs import Run, Runs
 
 RATE_TAU_S = 5.0  # time constant of the smoothed request rates
 FRAME_BYTES = 66  # headers per packet
-MTU_BYTES = 1400
 NOISE_S = 15.0  # CPU use differs between such windows ...
 NOISE_CV = 0.12  # ... by about this, whatever the request rate does
 _BUCKETS = len(SPAN_BOUNDS_MS)
@@ -199,6 +200,7 @@ class Usages:
     throttled_s: float = 0.0
     cores: float = 0.0  # use over the last window
     calls_per_s: float = 0.0  # smoothed
+    wakes_per_s: float = 0.0  # smoothed: calls that arrive, answers that come back
     demand: float = 0.0  # smoothed, cores
     service_s: float = 1e-3  # mean time in a worker
     backlog_s: float = 0.0  # CPU seconds of work not done yet
@@ -221,6 +223,7 @@ class Meter:
         self.usages: list[Usages] = []
         self.waiting: dict[int, Waiting] = {}
         self._stress: dict[int, float] = {}
+        self._shape: Shape | None = None
 
     def usage(self, run: Run) -> Usages:
         """Counters of a run."""
@@ -235,13 +238,16 @@ class Meter:
             return
         for run in self._runs.alive():
             self.usage(run)
-        calls, cpu, served = self._traffic(blocks, routes)
+        calls, cpu, served, wakes = self._traffic(blocks, routes, elapsed)
         for run in list(self._runs.alive()):
             number = run.number
-            used = (float(calls[number]), float(cpu[number]), float(served[number]))
+            used = (float(calls[number]), float(cpu[number]), float(served[number]), float(wakes[number]))
             self._run(run, used, start, end)
 
-    def _traffic(self, blocks: list[Block], routes: RouteTable) -> tuple[NDArray[np.float64], ...]:
+    def _traffic(
+        self, blocks: list[Block], routes: RouteTable, elapsed: float
+    ) -> tuple[NDArray[np.float64], ...]:
+        """Per run: calls answered, CPU seconds, seconds of serving requests, wake-ups."""
         runs, ops = len(self._runs), len(routes.ops)
         counts = np.zeros(runs * ops, np.int64)
         sent = np.zeros(runs * ops, np.int64)
@@ -263,32 +269,26 @@ class Meter:
                 served += np.bincount(block.run[0][root], weights=block.served[0][root], minlength=runs)
         table, out = counts.reshape(runs, ops), sent.reshape(runs, ops)
         costs = np.array([op.cpu_ms for _, op in routes.ops]) * 1e-3
-        asked = np.array([op.request_bytes for _, op in routes.ops], float)
-        answered = np.array([op.response_bytes for _, op in routes.ops], float)
-        self._network(table, out, asked, answered)
-        return table.sum(axis=1).astype(float), table @ costs, served * 1e-3
+        self._network(table, out, routes, elapsed)
+        calls = table.sum(axis=1).astype(float)
+        return calls, table @ costs, served * 1e-3, calls + out.sum(axis=1)
 
     def _network(
-        self,
-        table: NDArray[np.int64],
-        out: NDArray[np.int64],
-        asked: NDArray[np.float64],
-        answered: NDArray[np.float64],
+        self, table: NDArray[np.int64], out: NDArray[np.int64], routes: RouteTable, elapsed: float
     ) -> None:
-        received = table @ asked + out @ answered
-        sent = table @ answered + out @ asked
-        packets_in = table @ np.ceil(asked / MTU_BYTES) + out @ np.ceil(answered / MTU_BYTES)
-        packets_out = table @ np.ceil(answered / MTU_BYTES) + out @ np.ceil(asked / MTU_BYTES)
-        for number in np.flatnonzero(received + sent):
+        if self._shape is None or len(self._shape.asked) != len(routes.ops):
+            self._shape = Shape.of(routes)
+        counts = exchanged(self._shape, table, out, elapsed)
+        for number in np.flatnonzero(counts[1] + counts[3]):
             usage = self.usages[number]
-            acks_in, acks_out = packets_out[number], packets_in[number]
-            usage.rx_packets += packets_in[number] + acks_in
-            usage.tx_packets += packets_out[number] + acks_out
-            usage.rx_bytes += received[number] + FRAME_BYTES * (packets_in[number] + acks_in)
-            usage.tx_bytes += sent[number] + FRAME_BYTES * (packets_out[number] + acks_out)
+            received, packets_in, sent, packets_out = (float(c) for c in counts[:, number])
+            usage.rx_packets += packets_in
+            usage.tx_packets += packets_out
+            usage.rx_bytes += received + FRAME_BYTES * packets_in
+            usage.tx_bytes += sent + FRAME_BYTES * packets_out
 
-    def _run(self, run: Run, traffic: tuple[float, float, float], start: float, end: float) -> None:
-        calls, cpu, served = traffic
+    def _run(self, run: Run, traffic: tuple[float, float, float, float], start: float, end: float) -> None:
+        calls, cpu, served, wakes = traffic
         elapsed = end - start
         usage = self.usages[run.number]
         resources = run.program.resources if run.program is not None else None
@@ -303,7 +303,11 @@ class Meter:
         if resources and run.program is not None and start < run.started + run.program.startup_s + 1.0:
             overlap = min(end, run.started + run.program.startup_s + 1.0) - max(start, run.started)
             starting = max(0.0, overlap) / (run.program.startup_s + 1.0) * resources.startup_cpu_s
-        wanted = (cpu + idle * elapsed) * self._noise(run, start) + probes + starting
+        collected = 0.0
+        if resources:
+            phase = unit_int(text_key(self._seed, "gc", run.ref))
+            collected = collections(resources, phase, start, end) * resources.gc_cpu_ms * 1e-3
+        wanted = (cpu + idle * elapsed) * self._noise(run, start) + probes + starting + collected
         found = self.waiting.get(run.number)
         limit = run.spec.cpu_limit_cores
         used = wanted + usage.backlog_s + self._stress.get(run.number, 0.0) * elapsed
@@ -316,6 +320,7 @@ class Meter:
         usage.cores = used / elapsed
         keep = math.exp(-elapsed / RATE_TAU_S)
         usage.calls_per_s = usage.calls_per_s * keep + calls / elapsed * (1 - keep)
+        usage.wakes_per_s = usage.wakes_per_s * keep + wakes / elapsed * (1 - keep)
         usage.demand = usage.demand * keep + (cpu / elapsed + idle) * (1 - keep)
         usage.inflight = usage.inflight * keep + served / elapsed * (1 - keep)
         if calls:
@@ -354,8 +359,9 @@ class Meter:
                 math.nan if limit is None else limit,
                 run.program.workers,
                 run.program.cores,
+                usage.wakes_per_s,
             )
-            self.waiting[run.number] = waiting(load)
+            self.waiting[run.number] = paused(waiting(load), run.program.resources, limit)
         return self.waiting
 
     def backlog_ms(self) -> dict[int, float]:

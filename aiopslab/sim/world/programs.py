@@ -155,8 +155,12 @@ class Resources(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     memory_mib: float = 20.0
     memory_per_inflight_mib: float = 0.05
     memory_wave_mib: float = 0.0  # amplitude of a garbage collector's saw-tooth
+    memory_wave_s: float = 3600.0  # its period
     memory_growth_mib_h: float = 0.02
     cache_mib: float = 4.0
+    gc_cpu_ms: float = 0.0  # CPU of one collection of a managed runtime, over all its threads
+    gc_every_s: float = 15.0
+    gc_threads: int = 1
     processes: int = 1
     threads: int = 10
 
@@ -196,6 +200,8 @@ class Program(msgspec.Struct, forbid_unknown_fields=True):
     probe_logs: list[LogSpec] = []
     periodic_logs: list[LogSpec] = []
     period_s: float = 300.0
+    chatter_logs: list[LogSpec] = []  # harmless lines now and then, one at a time, when there is background noise
+    chatter_per_h: float = 4.0
     ops: dict[str, Op] = {}
     users: Users | None = None
     name: str = ""  # set when read

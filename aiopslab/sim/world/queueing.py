@@ -18,7 +18,9 @@ from dataclasses import dataclass
 PERIOD_S = 0.1
 # Share of a throttled period that lies behind the exhausted quota when the container only just ran out.
 SPREAD = 0.35
-STRESS_HIT = 0.30  # part of the calls that meet a throttled period while a stressor eats the whole quota
+# Chance that a thread which wakes in the part of a period without quota sleeps until the period ends. One thread
+# finds its CPU's slice of quota used up; several wake on several CPUs, and some still hold a slice.
+CAUGHT_SINGLE, CAUGHT_SEVERAL = 0.4, 0.2
 BACKLOG_MAX_S = 600.0
 
 
@@ -34,6 +36,7 @@ class Load:
     limit: float  # NaN when there is none
     workers: int
     cores: float  # that the program can use at one time
+    wakes_per_s: float = 0.0  # calls that arrive and answers that come back
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,7 @@ class Waiting:
     throttled_s: float = 0.0  # throttled seconds per second
     overload: float = 0.0  # cores of demand above the limit
     busy: float = 0.0  # cores really used
+    exhausted: float = 0.0  # part of each period that a stressor leaves without quota
 
     @property
     def idle(self) -> bool:
@@ -64,11 +68,13 @@ def waiting(load: Load) -> Waiting:
     limited = load.limit == load.limit
     demand = load.demand + load.stress
     hit, share, stretch = throttling(load, limit) if limited else (0.0, 0.0, 0.0)
+    exhausted, throttled_s = 0.0, 0.5 * share
     if load.stress and limited:
         # The stressor empties the quota early in every period; a waking thread is favoured over it.
         exhausted = max(0.0, 1.0 - limit / max(load.stress + load.demand, limit))
         share = max(share, exhausted)
-        hit, stretch = max(hit, STRESS_HIT * exhausted), max(stretch, 1e3 * PERIOD_S * exhausted)
+        throttled_s = exhausted * (min(1.0, load.stress) + blocked(load, exhausted))
+        hit, stretch = max(hit, caught(load.cores) * exhausted), max(stretch, 1e3 * PERIOD_S * exhausted)
     capacity = min(limit, load.cores)
     rho = min(load.demand / capacity, 0.999) if capacity > 0 else 0.999
     queue = queue_wait_s(min(load.demand / load.cores, 0.999), load.cores, load.cpu_per_call_s)
@@ -83,10 +89,24 @@ def waiting(load: Load) -> Waiting:
         stretch_ms=stretch,
         queue_ms=1e3 * min(queue, 5.0),
         throttled_periods=share,
-        throttled_s=share * (0.5 + min(1.0, 0.3 * load.stress)),
+        throttled_s=throttled_s,
         overload=max(0.0, load.demand - capacity),
         busy=min(demand, capacity if limited else load.cores + load.stress),
+        exhausted=exhausted,
     )
+
+
+def blocked(load: Load, exhausted: float) -> float:
+    """Share of the part without quota during which a thread of the program sleeps beside the stressor's, which the
+    kernel counts again: the first caught wake-up of Poisson ones begins it, ``1 - (1 - exp(-x)) / x`` with ``x``
+    caught wake-ups per part."""
+    caught_wakes = caught(load.cores) * load.wakes_per_s * exhausted * PERIOD_S
+    return 1.0 - (1.0 - math.exp(-caught_wakes)) / caught_wakes if caught_wakes > 1e-9 else 0.0
+
+
+def caught(cores: float) -> float:
+    """Chance that a wake-up in the part without quota sleeps, for a program that keeps ``cores`` busy."""
+    return CAUGHT_SINGLE if cores <= 1.0 else CAUGHT_SEVERAL
 
 
 def share_alone(load: Load, limit: float) -> float:

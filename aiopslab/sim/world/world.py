@@ -26,6 +26,7 @@ from aiopslab.sim.core.ports import (
 )
 from aiopslab.sim.core.store import Change, Store
 from aiopslab.sim.world import probes
+from aiopslab.sim.world.background import Background
 from aiopslab.sim.world.blocks import Block, Pieces
 from aiopslab.sim.world.connections import Attempt, Connections, Surroundings, split_address
 from aiopslab.sim.world.counters import CounterSnapshot
@@ -64,7 +65,9 @@ Load = UserLoad | Wrk2Load
 class SimWorld:
     """All containers of one cluster. ``store`` is read only; ``seed`` decides every random choice."""
 
-    def __init__(self, kernel: Kernel, store: Store, programs: Programs, seed: int) -> None:
+    def __init__(
+        self, kernel: Kernel, store: Store, programs: Programs, seed: int, background: Background | None = None
+    ) -> None:
         self.images = Registry(programs)
         self.programs = programs
         self.runs = Runs()
@@ -80,9 +83,10 @@ class SimWorld:
         self._resent = Retransmissions(self.runs)
         self._pieces = Pieces(RETENTION_S)
         self._reader = Reader(programs, self.runs, self.errors)
-        self._logs = Logs(self._reader, self._pieces)
+        background = background or Background()
+        self._logs = Logs(self._reader, self._pieces, background)
         self.spans = SpanStore(self._reader, self._pieces, lambda: self._at)
-        self._exporter = Exporter(self.runs, self._meter, self._metrics, store, kernel.now)
+        self._exporter = Exporter(self.runs, self._meter, self._metrics, store, kernel.now, background)
         self._routes = RouteTable(programs, frozenset())
         self._view = View()
         self._effects = Effects()

@@ -61,7 +61,6 @@ TYPED_LISTS = [
     ("AppsV1Api", "list_controller_revision_for_all_namespaces"),
     ("BatchV1Api", "list_job_for_all_namespaces"),
     ("BatchV1Api", "list_cron_job_for_all_namespaces"),
-    ("AutoscalingV1Api", "list_horizontal_pod_autoscaler_for_all_namespaces"),
     ("AutoscalingV2Api", "list_horizontal_pod_autoscaler_for_all_namespaces"),
     ("PolicyV1Api", "list_pod_disruption_budget_for_all_namespaces"),
     ("NetworkingV1Api", "list_network_policy_for_all_namespaces"),

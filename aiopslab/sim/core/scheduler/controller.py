@@ -21,7 +21,7 @@ from aiopslab.sim.core.kernel import Kernel
 from aiopslab.sim.core.scheduler import preemption, scores
 from aiopslab.sim.core.scheduler.filters import Failure, Wanted, check, wanted
 from aiopslab.sim.core.scheduler.terms import Terms
-from aiopslab.sim.core.scheduler.view import ClusterView
+from aiopslab.sim.core.scheduler.view import ClusterView, NodeInfo
 from aiopslab.sim.core.store import Change, Key, Obj
 from aiopslab.sim.core.subresources import bind
 
@@ -31,6 +31,7 @@ QUEUE = Key("schedule", "", "")
 GATED = "Scheduling is blocked due to non-empty scheduling gates"
 NO_NODES = "no nodes available to schedule pods"
 IMMEDIATE_CLAIMS = "pod has unbound immediate PersistentVolumeClaims"
+NODES_TO_FIND_MIN = 100
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 
 
@@ -121,17 +122,27 @@ class Scheduler(Base):
             return
         asked = wanted(pod, Terms(pod, nodes, self._namespaces), self._volume_terms(pod))
         failures: dict[str, Failure] = {}
-        fitting = []
-        for info in nodes:
+        fitting: list[NodeInfo] = []
+        enough = nodes_to_find(len(nodes))
+        for info in self._from_anywhere(nodes, key, enough):
             failure = check(asked, info)
             if failure is None:
                 fitting.append(info)
+                if len(fitting) == enough:
+                    break
             else:
                 failures[info.name] = failure
         if fitting:
             self._bind(key, pod, scores.best(asked, fitting, self.kernel.ids).name)
         else:
             self._try_preemption(key, asked, failures)
+
+    def _from_anywhere(self, nodes: list[NodeInfo], key: Key, enough: int) -> list[NodeInfo]:
+        """Nodes in the order in which they are looked at: on a large cluster each pod begins elsewhere."""
+        if enough >= len(nodes):
+            return nodes
+        start = self.kernel.ids.number(len(nodes), "place", key.namespace, key.name)
+        return nodes[start:] + nodes[:start]
 
     def _bind(self, key: Key, pod: Obj, node: str) -> None:
         if not self._claims_ready(pod, node):
@@ -259,6 +270,15 @@ class Scheduler(Base):
             for one in self.store.list("namespaces")
             if label_selector_matches(selector, labels_of(one))
         }
+
+
+def nodes_to_find(nodes: int) -> int:
+    """How many nodes that fit are enough to choose from: all of a small cluster; of a large one
+    (50 - nodes / 125) %, at least 5 % and at least 100 nodes."""
+    if nodes <= NODES_TO_FIND_MIN:
+        return nodes
+    percentage = max(5, 50 - nodes // 125)
+    return max(NODES_TO_FIND_MIN, nodes * percentage // 100)
 
 
 def _concerns(pod: Obj) -> bool:

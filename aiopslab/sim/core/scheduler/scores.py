@@ -22,7 +22,10 @@ def best(wanted: Wanted, nodes: list[NodeInfo], ids: Ids) -> NodeInfo:
     if len(nodes) == 1:
         return nodes[0]
     totals = [_resources(wanted, info) for info in nodes]
-    scorers: list[tuple[float, Score, bool]] = [(3.0, _bad_taints, True), (2.0, _siblings, True)]
+    group = group_of(wanted.pod)
+    scorers: list[tuple[float, Score, bool]] = [(2.0, lambda _, info: info.groups[group], True)]
+    if any(info.node["spec"].get("taints") for info in nodes):
+        scorers.insert(0, (3.0, _bad_taints, True))
     if wanted.pod["spec"].get("affinity"):
         scorers += [(2.0, _affinity, False), (2.0, _pod_affinity, False)]
     for weight, score, reverse in scorers:
@@ -31,19 +34,25 @@ def best(wanted: Wanted, nodes: list[NodeInfo], ids: Ids) -> NodeInfo:
             totals = [total + weight * value for total, value in zip(totals, values, strict=True)]
     meta, top = wanted.pod["metadata"], max(totals)
     equal = [info for total, info in zip(totals, nodes, strict=True) if top - total < EQUAL]
+    if len(equal) == 1:
+        return equal[0]
     return min(equal, key=lambda info: ids.digest("place", meta["namespace"], meta["name"], info.name))
 
 
 def _resources(wanted: Wanted, info: NodeInfo) -> float:
     """LeastAllocated plus BalancedAllocation over cpu and memory."""
-    fractions = []
-    for name, default in (("cpu", DEFAULT_CPU_CORES), ("memory", DEFAULT_MEMORY_BYTES)):
-        capacity = info.allocatable.get(name, 0.0)
-        used = info.requested[name] + (wanted.requests.get(name) or default)
-        fractions.append(min(1.0, used / capacity) if capacity else 1.0)
-    least = sum(1.0 - fraction for fraction in fractions) / len(fractions)
-    balanced = 1.0 - abs(fractions[0] - fractions[1]) / 2.0
+    cpu = _fraction(wanted, info, "cpu", DEFAULT_CPU_CORES)
+    memory = _fraction(wanted, info, "memory", DEFAULT_MEMORY_BYTES)
+    least = ((1.0 - cpu) + (1.0 - memory)) / 2
+    balanced = 1.0 - abs(cpu - memory) / 2.0
     return SCORE_MAX * least + SCORE_MAX * balanced
+
+
+def _fraction(wanted: Wanted, info: NodeInfo, name: str, default: float) -> float:
+    """Share of a node's resource that is taken with the pod on it."""
+    capacity = info.allocatable.get(name, 0.0)
+    used = info.requested[name] + (wanted.requests.get(name) or default)
+    return (used / capacity if used < capacity else 1.0) if capacity else 1.0
 
 
 def _normalised(wanted: Wanted, nodes: list[NodeInfo], score: Score, reverse: bool) -> list[float] | None:
@@ -65,10 +74,6 @@ def _affinity(wanted: Wanted, info: NodeInfo) -> float:
     affinity = (wanted.pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
     preferred = affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
     return sum(entry["weight"] for entry in preferred if term_matches(entry["preference"], info.node))
-
-
-def _siblings(wanted: Wanted, info: NodeInfo) -> float:
-    return info.groups[group_of(wanted.pod)]
 
 
 def _pod_affinity(wanted: Wanted, info: NodeInfo) -> float:

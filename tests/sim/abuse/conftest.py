@@ -1,0 +1,56 @@
+"""A small cluster behind a real HTTP server, for clients that mean no good."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+
+from aiopslab.sim.assemble import Assembly, assemble
+from aiopslab.sim.server.app import build_app
+from aiopslab.sim.server.auth import ADMIN
+
+START = 1748854800.0
+TOKEN = "admin-token"
+
+
+class Client:
+    """Requests with a token, the administrator's unless another one is given."""
+
+    def __init__(self, http: TestClient, cluster: Assembly) -> None:
+        self.http = http
+        self.cluster = cluster
+        self.token = TOKEN
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The Authorization header."""
+        return {"Authorization": f"Bearer {self.token}"}
+
+    async def __call__(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Any:
+        """``(code, JSON or text)``."""
+        raw = body if body is None or isinstance(body, str | bytes) else json.dumps(body)
+        headers = {**self.headers, **({"Content-Type": content_type} if body is not None else {})}
+        async with self.http.request(method, path, headers=headers, data=raw) as response:
+            text = await response.text(errors="replace")
+            is_json = response.content_type == "application/json"
+            return response.status, json.loads(text) if is_json and text else text
+
+
+@pytest.fixture(scope="session")
+def bare() -> Assembly:
+    """A settled bare cluster."""
+    return assemble(7, START, bare=True, root_ca="PEM")
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[Client]:
+    """A fresh served cluster."""
+    cluster = assemble(7, START, bare=False, root_ca="PEM")
+    server = TestServer(build_app(cluster.api, cluster.world, {TOKEN: ADMIN}))
+    await server.start_server(handler_cancellation=True)
+    async with TestClient(server) as http:
+        yield Client(http, cluster)
