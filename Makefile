@@ -5,6 +5,7 @@
 #   make test         style, types, import contracts and all tests
 #   make check        style, types and import contracts only
 #   make bench        speed and memory, as a table and as JSON
+#   make realism      figures of the embedded shop beside public measurements of the real one ($(REFERENCE))
 #   make conformance  the Kubernetes suite in $(SUITE) against a bare embedded cluster
 #   make docs         the tests that hold the documentation to the code
 #   make clean        remove what the verbs made
@@ -22,8 +23,9 @@ AGENT ?= triage
 SEED ?= 7
 JOBS ?= 2
 SUITE ?= ../shared/conformance/kubernetes
+REFERENCE ?= ../shared/reference/real-measurements.json
 
-.PHONY: setup demo test check bench conformance docs clean
+.PHONY: setup demo test check bench realism conformance docs clean
 
 setup: $(READY)
 
@@ -50,6 +52,9 @@ check: $(READY)
 
 bench: $(READY)
 	$(RUN)/python bench/run.py
+
+realism: $(READY)
+	@$(RUN)/python bench/realism.py --reference $(REFERENCE)
 
 docs: $(READY)
 	$(RUN)/python -m pytest tests/docs

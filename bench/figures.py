@@ -66,8 +66,8 @@ class Tolerances:
         return Tolerance(kind, row["median"], row["p90"], kind.startswith("abs "), floor)
 
     def sampled(self, kind: str, share: float, count: float) -> Tolerance:
-        """A kind's tolerance for a ``share`` that the reference estimated from ``count`` observations: 1.96 standard
-        errors are added in quadrature."""
+        """A kind's tolerance for a ``share`` that the reference estimated from ``count`` observations: 1.96
+        standard errors are added in quadrature."""
         plain = self.of(kind)
         error = 1.96 * math.sqrt(max(1.0 - share, 0.0) / (share * count))
         return Tolerance(f"{kind}, sampled", plain.close, math.hypot(plain.wide, error))

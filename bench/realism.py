@@ -3,8 +3,8 @@
     python bench/realism.py [--reference FILE] [--seed N] [--only TEXT] [--outside] [--json]
 
 Each figure stands beside the reference's with the difference that two real days of one cluster show by themselves
-(the median is "close", the 90th percentile "inside"). ``docs/realism.md`` says what the figures are and why some are
-outside.
+(the median is "close", the 90th percentile "inside"). ``docs/realism.md`` says what the figures are and why some
+are outside.
 """
 
 from __future__ import annotations
@@ -53,8 +53,11 @@ def main() -> None:
     reference = json.loads(options.reference.read_text())
     figures = measure(reference, options.seed, options.only or list(PARTS))
     if options.json:
-        rows = [{"group": f.group, "figure": f.name, "theirs": f.theirs, "ours": f.ours,
-                 "kind": f.tolerance.kind, "allowed": f.tolerance.wide, "verdict": f.verdict} for f in figures]  # fmt: skip
+        rows = [
+            {"group": f.group, "figure": f.name, "theirs": f.theirs, "ours": f.ours, "kind": f.tolerance.kind,
+             "allowed": f.tolerance.wide, "verdict": f.verdict}
+            for f in figures
+        ]  # fmt: skip
         json.dump({"day": reference.get("day"), "seed": options.seed, "figures": rows}, sys.stdout, indent=1)
         print()
         return

@@ -1,9 +1,8 @@
-"""Shapes that the modified shop of 2022 shares with the stock one: who calls whom how often, noise, logs, what a fault
-leaves alone.
+"""Shapes that the modified shop of 2022 shares with the stock one: calls, noise, what a fault leaves alone; and logs.
 
-That shop reads its catalogue and ads from SQL, logs each step and has extra spans, so its latencies, span counts and
-log volumes are its own. The calls between services, the stock users, the way samples scatter from minute to minute
-and which signals a fault moves are not.
+That shop reads its catalogue and ads from SQL, logs each step and has extra spans, so its latencies, span counts
+and log volumes are its own. The calls between services, the stock users, the way samples scatter from minute to
+minute and which signals a fault moves are not.
 """
 
 from __future__ import annotations
@@ -223,7 +222,8 @@ def _fault_rows(name: str, theirs: Reference, ours: dict[str, float], tolerances
         figure("target CPU, share of limit", "target_cpu_share_of_limit_during", "limit_share",
                "fault target cpu during", 0.05),
         figure("target memory added (MiB)", "target_mem_added_mib", "memory", "fault target cpu during", 1.0),
-        figure("success of the front door (%)", "front_success_pct_during", "success", "metric success_pct mean", 0.5),
+        figure("success of the front door (%)", "front_success_pct_during", "success",
+               "metric success_pct mean", 0.5),
         figure("requests/s of the front door x", "frontend_requests_per_s_ratio_vs_health", "front_rate",
                "fault target rps ratio"),
     ]  # fmt: skip
@@ -236,7 +236,8 @@ def _fault_rows(name: str, theirs: Reference, ours: dict[str, float], tolerances
     if first:
         group = f"2022, faults: {name}"
         at_most = Tolerances.exact(0.0, floor=2 * ONSET_BIN_S)
-        found.append(Figure(group, "first slow calls at the caller (s)", float(np.median(first)), ours["onset"], at_most))
+        text = "first slow calls at the caller (s)"
+        found.append(Figure(group, text, float(np.median(first)), ours["onset"], at_most))
     return found
 
 

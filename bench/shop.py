@@ -1,8 +1,7 @@
 """The shop on an embedded cluster inside this process: deploy, load, break, read the figures.
 
-No sockets and no lab: the objects of the chart go to the cluster's API as they are, faults are the chaos objects and
-object changes that the lab would make, and the figures are counters at each scrape and the columns that all spans
-are read from. Times are virtual seconds, figures in the units of their names.
+No sockets and no lab: the objects of the chart go to the cluster's API as they are, faults are the chaos objects
+that the lab would make, and the figures are counters at each scrape and the columns that all spans are read from. Times are virtual seconds, figures in the units of their names.
 """
 
 from __future__ import annotations
@@ -76,7 +75,9 @@ class Samples:
     """What the exporters showed at each scrape: ``times``, and per service and column one value per scrape."""
 
     times: list[float] = field(default_factory=list)
-    columns: dict[str, dict[str, list[float]]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(list)))
+    columns: dict[str, dict[str, list[float]]] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(list))
+    )
 
     def series(self, service: str, column: str) -> Floats:
         """One value per scrape."""
@@ -105,11 +106,12 @@ class Shop:
     ) -> None:
         programs = Programs.load([ROOT])
         if shares is not None:
-            users = programs.all["loadgenerator"].users
+            generator = next(p for p in programs.named("loadgenerator") if p.users is not None)
+            users = generator.users
             assert users is not None
             tasks = [Task("index", shares["home"], [ROUTES["home"]])]
             tasks += [Task(n, shares[n], [r]) for n, r in ROUTES.items() if n != "home" and shares[n] > 0]
-            programs.all["loadgenerator"].users = msgspec.structs.replace(users, tasks=tasks)
+            generator.users = msgspec.structs.replace(users, tasks=tasks)
         self.kernel, self.api = make_core(seed, START - 900)
         self.world = SimWorld(self.kernel, self.kernel.store, programs, seed)
         assemble(seed, self.kernel.now, world=self.world, kernel_api=(self.kernel, self.api))
@@ -165,10 +167,11 @@ class Shop:
         selector = {"namespaces": [NAMESPACE], "labelSelectors": {"app": service}}
         meta = {"name": f"{kind.lower()}-{service}", "namespace": "chaos-mesh"}
         body = {"mode": "all", "selector": selector, **spec}
-        self.create({"apiVersion": "chaos-mesh.org/v1alpha1", "kind": kind, "metadata": meta, "spec": body}, "chaos-mesh")
+        obj = {"apiVersion": "chaos-mesh.org/v1alpha1", "kind": kind, "metadata": meta, "spec": body}
+        self.create(obj, "chaos-mesh")
 
     def served(self, since: float, key: Callable[[Any, Any], str | None]) -> dict[str, Calls]:
-        """Calls that started after ``since``, grouped by ``key(node, caller node or None)``; None leaves a call out."""
+        """Calls that started after ``since`` by ``key(node, caller node or None)``; None leaves a call out."""
         found: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
         for blocks in reversed(list(self.world._pieces.all())):
             for block in blocks:

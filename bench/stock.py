@@ -23,8 +23,8 @@ WHOLE_MILLICORE = 1.0
 # The delay is not in the data. An order makes nine calls and more one after the other and took 10 to 28 s, the home
 # page makes ten currency calls and took 8.6 s: both say about 0.9 s a call.
 DELAY_MS = 900
-# Nor is whether it met the kubelet's probes. Where it did, the pod was restarted again and again and its CPU fell with
-# its calls; where it did not, the pod went on working.
+# Nor is whether it met the kubelet's probes. Where it did, the pod was restarted again and again and its CPU fell
+# with its calls; where it did not, the pod went on working.
 RESTARTED_CPU = 0.6  # share of its CPU that a target has left at most
 LIMIT_CPU = "200m"
 Reference = Mapping[str, Any]
@@ -52,7 +52,8 @@ def loaded(health: Reference, seed: int) -> Shop:
     names = services(health)
     memory = {s: "300Mi" if s in ("adservice", "currencyservice") else "128Mi" for s in names}
     shop = Shop(seed, limits(names, LIMIT_CPU, memory), shares(health))
-    shop.users(round(health["frontend"]["rps"]["p50"] * (THINK_S + health["frontend"]["p50latency"]["p50"] / MILLI)))
+    front = health["frontend"]
+    shop.users(round(front["rps"]["p50"] * (THINK_S + front["p50latency"]["p50"] / MILLI)))
     return shop
 
 
@@ -92,7 +93,7 @@ def _usage(shop: Shop, name: str, row: Reference, since: float, tolerances: Tole
                tolerances.of("metric cpu_m p50", floor=WHOLE_MILLICORE)),
         Figure(group, f"{name} CPU p95 (m)", MILLI * row["cpu"]["p95"], float(np.quantile(cpu_m, 0.95)),
                tolerances.of("metric cpu_m p95", floor=WHOLE_MILLICORE)),
-        Figure(group, f"{name} CPU CV between windows", row["cpu"]["window_cv"], float(windows.std() / windows.mean()),
+        Figure(group, f"{name} CPU CV between windows", row["cpu"]["window_cv"], windows.std() / windows.mean(),
                tolerances.of("metric cpu_m cv", floor=max(0.02, WHOLE_MILLICORE / MILLI / row["cpu"]["p50"] / 2))),
         Figure(group, f"{name} throttled (s/s)", row["cpu_cfs"]["p50"], float(np.median(rows("throttled_s"))),
                tolerances.spread(row["cpu_cfs"]["window_cv"], floor=0.005)),
@@ -116,7 +117,7 @@ def _usage(shop: Shop, name: str, row: Reference, since: float, tolerances: Tole
 
 def _traffic(shop: Shop, name: str, row: Reference, calls: Calls, tolerances: Tolerances) -> list[Figure]:
     group = "stock 2025, health: traffic"
-    found = [
+    return [
         Figure(group, f"{name} requests/s", row["rps"]["p50"], len(calls.start) / HEALTH_S,
                tolerances.of("metric rps p95")),
         Figure(group, f"{name} p50 (ms)", row["p50latency"]["p50"], rows_quantile(shop, calls, 0.5),
@@ -124,7 +125,6 @@ def _traffic(shop: Shop, name: str, row: Reference, calls: Calls, tolerances: To
         Figure(group, f"{name} p95 (ms)", row["p95latency"]["p50"], rows_quantile(shop, calls, 0.95),
                tolerances.of("metric srv_p95_ms p50")),
     ]  # fmt: skip
-    return found
 
 
 def rows_quantile(shop: Shop, calls: Calls, level: float) -> float:

@@ -3,8 +3,9 @@
 ``export_rcaeval`` writes one failure case as the RCAEval benchmark does: wide ``metrics.csv``, ``logs.csv``,
 ``traces.csv``, ``inject_time.txt``. ``export_aiops`` writes the AIOps 2025 challenge's folders, as CSV.
 
-A pod belongs to the workload whose name its own begins with. A service without server spans is seen through the
-client spans of its callers: an RPC service is the workload that bears its name, whatever the case of the letters.
+A pod belongs to the workload whose name its own begins with. Calls are measured where a mesh would report them: at
+the caller, so that what happens on the way is seen, and at the callee for services that nobody inside calls. The
+callee of a client span is the workload that bears the RPC service's name, whatever the case of the letters.
 """
 
 from __future__ import annotations
@@ -30,9 +31,13 @@ APM_INTERVAL_S = 60
 TRACES_MAX = 1500  # per service; Jaeger's own upper bound
 _GENERATED = re.compile(r"-(?:[a-z0-9]{6,10}-[a-z0-9]{5}|\d+|[a-z0-9]{5})$")
 _RPC = re.compile(r"(?:.*[./])?([A-Za-z]+)/[A-Za-z]+")
+_RPC_IN_PROMQL = _RPC.pattern.replace("\\", "\\\\")
 _LINE = re.compile(r"(\d{4}-\d\d-\d\dT\S+) ?(.*)")
 _CLIENT_CODES = frozenset({"3", "5", "6", "7", "9", "11", "12", "16"})  # gRPC codes that blame the caller
 _DEADLINE = "4"
+_CODE_TAGS = (
+    "rpc.grpc.status_code", "rpc.response.status_code", "http.status_code", "http.response.status_code",
+)  # fmt: skip
 APM_COLUMNS = (
     "time", "object_id", "object_type", "request", "response", "rrt", "rrt_max", "error", "error_ratio",
     "client_error", "client_error_ratio", "server_error", "server_error_ratio", "timeout",
@@ -54,67 +59,93 @@ class Stretch:
         return [self.start + i * self.step_s for i in range(count)]
 
 
-async def export_rcaeval(
-    metrics: Prometheus, traces: Jaeger, logs: Mapping[str, str], folder: Path, stretch: Stretch, inject_at: float
-) -> Path:
-    """Write one case into ``folder`` (made when missing) and return it.
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where telemetry is read. Without ``traces`` no spans are written, without ``logs`` (texts by pod, each line
+    beginning with its RFC 3339 time) no log lines."""
 
-    ``logs`` are texts by pod, each line beginning with its RFC 3339 time. Metric columns are ``<service>_cpu``
-    (cores), ``_mem`` (bytes), ``_rx`` and ``_tx`` (bytes per second), ``_workload`` and ``_error`` (calls per second),
+    metrics: Prometheus
+    traces: Jaeger | None = None
+    logs: Mapping[str, str] | None = None
+
+
+async def export_rcaeval(sources: Sources, folder: Path, stretch: Stretch, inject_at: float) -> Path:
+    """Write one case into ``folder`` (made when missing) and return it. Some published cases have metrics only.
+
+    Metric columns are ``<service>_cpu`` (cores), ``_mem`` (bytes), ``_workload`` and ``_error`` (calls per second),
     ``_latency-50`` and ``_latency-90`` (seconds). Raises TelemetryError.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    columns = await metric_columns(metrics, stretch)
+    columns = await metric_columns(sources.metrics, stretch)
     times = stretch.times()
     rows = [[round(at), *(columns[name][i] for name in columns)] for i, at in enumerate(times)]
     _write(folder / "metrics.csv", ["time", *columns], rows)
-    _write(folder / "logs.csv", ["time", "timestamp", "container_name", "message"], list(_log_rows(logs, stretch)))
-    spans = await all_spans(traces, stretch)
-    _write(folder / "traces.csv", list(_TRACE_COLUMNS), [_trace_row(span) for span in spans])
+    if sources.logs is not None:
+        header = ["time", "timestamp", "container_name", "message"]
+        _write(folder / "logs.csv", header, _log_rows(sources.logs, stretch))
+    if sources.traces is not None:
+        spans = await all_spans(sources.traces, stretch)
+        _write(folder / "traces.csv", list(_TRACE_COLUMNS), [_trace_row(span) for span in spans])
     (folder / "inject_time.txt").write_text(f"{round(inject_at)}\n")
     return folder
 
 
-async def export_aiops(
-    metrics: Prometheus, traces: Jaeger, logs: Mapping[str, str], folder: Path, stretch: Stretch
-) -> Path:
+async def export_aiops(sources: Sources, folder: Path, stretch: Stretch) -> Path:
     """Write the challenge's folders ``metric/apm``, ``metric/infra``, ``trace`` and ``log`` and return ``folder``.
 
     APM rows cover 60 s each, ``rrt`` and ``rrt_max`` are microseconds, ratios percent. Raises TelemetryError.
     """
-    spans = await all_spans(traces, stretch)
-    services = sorted({workload_of(pod) for pod in logs})
-    for kind, key in (("service", "service"), ("pod", "pod")):
-        for name, mine in sorted(_grouped(spans, services, key).items()):
-            rows = [[row[c] for c in APM_COLUMNS] for row in apm_rows(mine, name, kind, stretch)]
-            _write(folder / "metric" / "apm" / kind / f"{kind}_{name}.csv", list(APM_COLUMNS), rows)
-    for kpi, query in _pod_queries(stretch.namespace).items():
-        series = await metrics.query_range(query, stretch.start, stretch.end, stretch.step_s)
+    pods = await _infra(sources.metrics, folder / "metric" / "infra" / "infra_pod", stretch)
+    if sources.traces is not None:
+        spans = await all_spans(sources.traces, stretch)
+        _write_apm(spans, sorted({workload_of(pod) for pod in pods}), folder / "metric" / "apm", stretch)
+        _write_spans(spans, folder / "trace" / "trace_jaeger-span.csv")
+    if sources.logs is not None:
         rows = [
-            [_iso(at), stretch.namespace, s.labels.get("pod", ""), "pod", kpi, value]
-            for s in series
-            for at, value in s.points
+            [stamp, "filebeat", stretch.namespace, pod, message]
+            for _, stamp, pod, message in _log_rows(sources.logs, stretch)
         ]
-        header = ["time", "namespace", "pod", "object_type", "kpi_key", f"pod_{kpi}"]
-        _write(folder / "metric" / "infra" / "infra_pod" / f"infra_pod_pod_{kpi}.csv", header, rows)
-    header = ["traceID", "spanID", "operationName", "references", "startTime", "startTimeMillis", "duration",
-              "tags", "process"]  # fmt: skip
-    _write(folder / "trace" / "trace_jaeger-span.csv", header, [_jaeger_row(span) for span in spans])
-    rows = [
-        [stamp, "filebeat", stretch.namespace, pod, message]
-        for _, stamp, pod, message in _log_rows(logs, stretch)
-    ]
-    header = ["@timestamp", "agent_name", "k8_namespace", "k8_pod", "message"]
-    _write(folder / "log" / "log_filebeat-server.csv", header, rows)
+        header = ["@timestamp", "agent_name", "k8_namespace", "k8_pod", "message"]
+        _write(folder / "log" / "log_filebeat-server.csv", header, rows)
     return folder
 
 
+async def _infra(metrics: Prometheus, folder: Path, stretch: Stretch) -> set[str]:
+    """One file per key figure of the pods; returns the pods' names."""
+    pods: set[str] = set()
+    for kpi, query in _pod_queries(stretch.namespace).items():
+        rows = []
+        for one in await _range(metrics, query, stretch):
+            pod = one.labels.get("pod", "")
+            pods.add(pod)
+            rows += [[_iso(at), stretch.namespace, pod, "pod", f"pod_{kpi}", value] for at, value in one.points]
+        header = ["time", "namespace", "pod", "object_type", "kpi_key", f"pod_{kpi}"]
+        _write(folder / f"infra_pod_pod_{kpi}.csv", header, rows)
+    return pods
+
+
+def _write_apm(spans: Sequence[Span], services: Sequence[str], folder: Path, stretch: Stretch) -> None:
+    for kind in ("service", "pod"):
+        for name, mine in sorted(_grouped(spans, services, kind).items()):
+            rows = [[row[c] for c in APM_COLUMNS] for row in apm_rows(mine, name, kind, stretch)]
+            _write(folder / kind / f"{kind}_{name}.csv", list(APM_COLUMNS), rows)
+
+
+def _write_spans(spans: Sequence[Span], path: Path) -> None:
+    header = ["traceID", "spanID", "operationName", "references", "startTime", "startTimeMillis", "duration",
+              "tags", "process"]  # fmt: skip
+    _write(path, header, [_jaeger_row(span) for span in spans])
+
+
 async def metric_columns(metrics: Prometheus, stretch: Stretch) -> dict[str, list[float]]:
-    """``<service>_<metric>`` to one value per time of the stretch; a gap keeps the value before it."""
+    """``<service>_<metric>`` to one value per time of the stretch; a gap keeps the value before it.
+
+    A column that repeats an earlier one at every time is left out: it says nothing new, and tests of correlation
+    cannot take both.
+    """
     queries = _pod_queries(stretch.namespace)
     found: dict[str, dict[str, list[Series]]] = {}
-    names = {"cpu": "cpu_usage", "mem": "memory_working_set_bytes", "rx": "network_receive_bytes",
-             "tx": "network_transmit_bytes"}  # fmt: skip
+    names = {"cpu": "cpu_usage", "mem": "memory_working_set_bytes"}
     answers = await asyncio.gather(*(_range(metrics, queries[kpi], stretch) for kpi in names.values()))
     for column, series in zip(names, answers, strict=True):
         found[column] = _by(series, lambda labels: workload_of(labels.get("pod", "")))
@@ -122,14 +153,14 @@ async def metric_columns(metrics: Prometheus, stretch: Stretch) -> dict[str, lis
     for column, query in _span_queries(stretch.namespace, "SERVER", "service_name").items():
         found[column] = _by(await _range(metrics, query, stretch), lambda labels: labels.get("service_name", ""))
     for column, query in _span_queries(stretch.namespace, "CLIENT", "callee").items():
-        seen = _by(await _range(metrics, query, stretch), lambda labels: workloads.get(labels.get("callee", "").lower(), ""))
-        for name, series in seen.items():
-            found[column].setdefault(name, series)
+        series = await _range(metrics, query, stretch)
+        found[column] |= _by(series, lambda labels: workloads.get(labels.get("callee", "").lower(), ""))
     columns: dict[str, list[float]] = {}
     for service in sorted(workloads.values()):
         for column in sorted(found):
-            if service in found[column]:
-                columns[f"{service}_{column}"] = _filled(found[column][service], stretch)
+            values = _filled(found[column].get(service, []), stretch)
+            if service in found[column] and (not any(values) or values not in columns.values()):
+                columns[f"{service}_{column}"] = values
     return columns
 
 
@@ -179,12 +210,12 @@ def workload_of(pod: str) -> str:
 
 def _pod_queries(namespace: str) -> dict[str, str]:
     where = f'{{namespace="{namespace}",container!=""}}'
-    network = f'{{namespace="{namespace}"}}'
+    network = f'{{namespace="{namespace}"}}[{RATE_WINDOW}]'
     return {
         "cpu_usage": f"sum by (pod) (rate(container_cpu_usage_seconds_total{where}[{RATE_WINDOW}]))",
         "memory_working_set_bytes": f"sum by (pod) (container_memory_working_set_bytes{where})",
-        "network_receive_bytes": f"sum by (pod) (rate(container_network_receive_bytes_total{network}[{RATE_WINDOW}]))",
-        "network_transmit_bytes": f"sum by (pod) (rate(container_network_transmit_bytes_total{network}[{RATE_WINDOW}]))",
+        "network_receive_bytes": f"sum by (pod) (rate(container_network_receive_bytes_total{network}))",
+        "network_transmit_bytes": f"sum by (pod) (rate(container_network_transmit_bytes_total{network}))",
     }
 
 
@@ -194,16 +225,18 @@ def _span_queries(namespace: str, kind: str, by: str) -> dict[str, str]:
     def rate(metric: str, more: str = "") -> str:
         where = f'{{k8s_namespace_name="{namespace}",span_kind="SPAN_KIND_{kind}"{more}}}'
         plain = f"rate({metric}{where}[{RATE_WINDOW}])"
-        return plain if by != "callee" else f'label_replace({plain}, "callee", "$1", "span_name", "{_RPC.pattern}")'
+        if by != "callee":
+            return plain
+        return f'label_replace({plain}, "callee", "$1", "span_name", "{_RPC_IN_PROMQL}")'
 
     calls, buckets = "traces_span_metrics_calls_total", "traces_span_metrics_duration_milliseconds_bucket"
     failed = rate(calls, ',status_code="STATUS_CODE_ERROR"')
-    quantile = f"histogram_quantile({{}}, sum by (le, {by}) ({rate(buckets)})) / 1000"
+    counts = f"sum by (le, {by}) ({rate(buckets)})"
     return {
         "workload": f"sum by ({by}) ({rate(calls)})",
         "error": f"sum by ({by}) ({failed}) or 0 * sum by ({by}) ({rate(calls)})",
-        "latency-50": quantile.format("0.5"),
-        "latency-90": quantile.format("0.9"),
+        "latency-50": f"histogram_quantile(0.5, {counts}) / 1000",
+        "latency-90": f"histogram_quantile(0.9, {counts}) / 1000",
     }
 
 
@@ -250,13 +283,13 @@ def _grouped(spans: Iterable[Span], services: Sequence[str], key: str) -> dict[s
 
 
 def _code(span: Span) -> str:
-    for tag in ("rpc.grpc.status_code", "rpc.response.status_code", "http.status_code", "http.response.status_code"):
+    for tag in _CODE_TAGS:
         if tag in span.tags:
             return str(span.tags[tag])
     return ""
 
 
-def _log_rows(logs: Mapping[str, str], stretch: Stretch) -> Iterable[list[Any]]:
+def _log_rows(logs: Mapping[str, str], stretch: Stretch) -> list[list[Any]]:
     """(nanoseconds, RFC 3339 time, pod, message) of the lines inside the stretch, by time."""
     rows = []
     for pod, text in logs.items():
@@ -284,7 +317,8 @@ def _trace_row(span: Span) -> list[Any]:
 
 
 def _jaeger_row(span: Span) -> list[Any]:
-    parents = [{"refType": "CHILD_OF", "traceID": span.trace_id, "spanID": span.parent_id}] if span.parent_id else []
+    parent = {"refType": "CHILD_OF", "traceID": span.trace_id, "spanID": span.parent_id}
+    parents = [parent] if span.parent_id else []
     tags = [{"key": key, "value": value} for key, value in sorted(span.tags.items())]
     inside = [{"key": key, "value": value} for key, value in sorted(span.process.items())]
     process = {"serviceName": span.service, "tags": inside}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -14,6 +15,11 @@ from aiopslab.inject.engine import Injector
 from aiopslab.kube.errors import KubeError
 
 Obj = dict[str, Any]
+_FLAG = {"state": "ENABLED", "variants": {"on": True, "off": False}, "defaultVariant": "off"}
+FLAGS = {
+    "webFailure": _FLAG,
+    "idFailure": {**_FLAG, "targeting": {"if": [{"==": [{"var": "id"}, "x"]}, "off", "off"]}},
+}
 
 
 class FakeKube:
@@ -107,11 +113,14 @@ def deployment(name: str) -> Obj:
 
 @pytest.fixture
 def kube() -> FakeKube:
-    """A namespace ``shop`` with a Deployment, its Service with two ports and two pods."""
+    """A namespace ``shop`` with a Deployment, its Service with two ports and two pods, and flags."""
     fake = FakeKube()
     ports = [{"port": 80, "targetPort": 8080}, {"port": 81, "targetPort": "admin"}]
     fake.objects["services", "shop", "web"] = {"metadata": {"name": "web"}, "spec": {"ports": ports}}
     fake.objects["apps/deployments", "shop", "web"] = deployment("web")
+    fake.objects["apps/deployments", "shop", "flagd"] = deployment("flagd")
+    config: Obj = {"metadata": {"name": "flagd-config"}, "data": {"demo.flagd.json": json.dumps({"flags": FLAGS})}}
+    fake.objects["configmaps", "shop", "flagd-config"] = config
     for name in ("web-1", "web-2"):
         fake.objects["pods", "shop", name] = {"metadata": {"name": name, "labels": {"app": "web"}}}
     return fake

@@ -18,6 +18,7 @@ CASES: dict[str, dict[str, Any]] = {
     "service-target-port": {"service": "web", "target_port": 9999},
     "scale-to-zero": {"service": "web"},
     "network-delay": {"service": "web", "latency_ms": 120, "jitter_ms": 10},
+    "feature-flag": {"service": "web", "flag": "webFailure", "variant": "on"},
 }
 
 
@@ -71,6 +72,21 @@ async def test_network_delay_is_one_object_with_a_neutral_name(
         "delay": {"latency": "120ms", "jitter": "10ms", "correlation": "0"},
     }
     assert done.objects == [f"chaos-mesh.org/networkchaos/chaos-mesh/{key[2]}"]
+
+
+@pytest.mark.parametrize("flag", ["webFailure", "idFailure"])
+async def test_a_flag_is_changed_where_it_decides(
+    flag: str, catalog: Catalog, kube: Any, cluster: Any, tmp_path: Path
+) -> None:
+    params = {"service": "web", "flag": flag, "variant": "on"}
+    await Injector(cluster, kube).inject(catalog.fault("feature-flag"), params, tmp_path / "j.json", "shop")
+    data = kube.objects["configmaps", "shop", "flagd-config"]["data"]
+    changed = json.loads(data["demo.flagd.json"])["flags"]
+    assert changed["webFailure"]["defaultVariant"] == ("on" if flag == "webFailure" else "off")
+    assert changed["idFailure"]["defaultVariant"] == "off"
+    assert changed["idFailure"]["targeting"]["if"][1] == ("on" if flag == "idFailure" else "off")
+    template = kube.objects["apps/deployments", "shop", "flagd"]["spec"]["template"]
+    assert "kubectl.kubernetes.io/restartedAt" in template["metadata"]["annotations"]
 
 
 @pytest.mark.parametrize("fault", sorted(CASES))
@@ -147,6 +163,17 @@ async def test_recovery_leaves_the_agents_repair_alone(
         ("service-target-port", {"service": "web", "port_index": 7}, "has 2 ports; port_index is 7"),
         ("scale-to-zero", {"service": "nix"}, "not found"),
         ("network-delay", {"service": "nix"}, "no pods with the label app=nix"),
+        (
+            "feature-flag",
+            {"service": "web", "flag": "nix", "variant": "on"},
+            "has no flag 'nix'; it has idFailure, web",
+        ),
+        (
+            "feature-flag",
+            {"service": "web", "flag": "webFailure", "variant": "5"},
+            "no variant '5'; choose of on, off",
+        ),
+        ("feature-flag", {"service": "web", "flag": "webFailure", "variant": "off"}, "'off' already"),
     ],
 )
 async def test_a_fault_that_cannot_act_changes_nothing(

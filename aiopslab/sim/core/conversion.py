@@ -27,8 +27,8 @@ def outward(obj: Obj, kind: Kind) -> Obj:
 
 
 def _event_time(event: Obj) -> str | None:
-    """``eventTime`` is required in this group, and clients with typed models refuse an event without it: one that was
-    written in the old form shows when it was first seen."""
+    """``eventTime`` is required in this group, and clients with typed models refuse an event without it: one that
+    was written in the old form shows when it was first seen."""
     first = event.get("firstTimestamp")
     return event.get("eventTime") or (f"{first.removesuffix('Z')}.000000Z" if first else None)
 

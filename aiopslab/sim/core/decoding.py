@@ -14,6 +14,7 @@ from aiopslab.sim.core.kinds import Kind
 from aiopslab.sim.core.options import WriteOptions
 from aiopslab.sim.core.patch import go_text, patch_rejected
 from aiopslab.sim.core.patching import as_api_error
+from aiopslab.sim.core.schema.applied import applied_error
 from aiopslab.sim.core.ssa import ApplyConflict
 
 Obj = dict[str, Any]
@@ -58,20 +59,29 @@ def check_patched(
 def check_applied(kind: Kind, applied: Obj, opts: WriteOptions) -> None:
     """Refuse a server-side apply body that does not fit the kind's schema, strictly or with a warning."""
     problems = schema.unknown_fields(applied, kind)
+    if kind.crd is None:
+        why = applied_error(applied, kind)
+        if problems:
+            first = problems[0].removeprefix('unknown field "').rstrip('"')
+            why = f"{first if first.startswith('.') else f'.{first}'}: field not declared in schema"
+        if why:
+            message = f"failed to create typed patch object {_typed_name(kind, applied)}: {why}"
+            raise status_error("", message, code=500)
+        if error := schema.type_errors(applied, kind):
+            raise bad_request(_unhandled(kind, error))
+        return
     if not problems:
         return
-    first = problems[0].removeprefix('unknown field "').rstrip('"')
-    shown = first if first.startswith(".") else f".{first}"
-    if kind.crd is None:
-        group = f"{kind.group}/{kind.version}, Kind={kind.kind}"
-        name, namespace = applied["metadata"].get("name", ""), applied["metadata"].get("namespace", "")
-        where = f"({namespace}/{name}; {group})" if namespace else f"(/{name}; {group})"
-        message = f"failed to create typed patch object {where}: {shown}: field not declared in schema"
-        raise status_error("", message, code=500)
     if opts.field_validation == "Strict":
         raise bad_request(_unhandled(kind, schema.strict_error(problems)))
     if opts.field_validation != "Ignore":
         opts.warnings.extend(problems)
+
+
+def _typed_name(kind: Kind, applied: Obj) -> str:
+    group = f"{kind.group}/{kind.version}, Kind={kind.kind}"
+    name, namespace = applied["metadata"].get("name", ""), applied["metadata"].get("namespace", "")
+    return f"({namespace}/{name}; {group})" if namespace else f"(/{name}; {group})"
 
 
 def apply_conflict(error: ApplyConflict) -> ApiError:

@@ -55,7 +55,7 @@ def _decode(fields: Obj, path: Path, found: set[Path]) -> None:
             found.add(path)
             continue
         where = (*path, element)
-        if below:
+        if below and isinstance(below, dict):  # clients may send anything in an opaque field
             _decode(below, where, found)
         else:
             found.add(where)

@@ -48,6 +48,8 @@ def applied_object(kind: Kind, body: Any, namespace: str, name: str) -> Obj:
             f"invalid object type: {group}/{short}, Kind={kind_name}, "
             f"expected {kind.group}/{kind.version}, Kind={kind.kind}"
         )
+    if not isinstance(applied.get("metadata") or {}, dict):
+        raise bad_request("metadata is invalid: it must be an object")
     meta = applied["metadata"] = dict(applied.get("metadata") or {})
     if meta.get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")

@@ -39,6 +39,7 @@ class ContainerSpec:
     memory_limit_bytes: int | None
     tty: bool = False
     stdin: bool = False
+    shared: dict[str, str] = field(default_factory=dict)  # mounted emptyDir volumes: path -> volume of the pod
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from aiopslab.sim.observe.exporters.host import HostExporter
 from aiopslab.sim.observe.exporters.kube_state import KubeStateMetrics
 from aiopslab.sim.observe.exporters.kubelet import JOB as KUBELET_JOB
 from aiopslab.sim.observe.exporters.kubelet import Kubelet
+from aiopslab.sim.observe.exporters.messaging import Messaging
 from aiopslab.sim.observe.exporters.node import JOB as NODE_JOB
 from aiopslab.sim.observe.exporters.node import NodeExporter
 from aiopslab.sim.observe.exporters.page import Cluster, Endpoint, Exporter, Layout, Page
@@ -79,6 +80,7 @@ class Scraper:
             Processes(series),
             CoreDns(store, series),
             SpanMetrics(series),
+            Messaging(series),
         ]
         self._shown: list[np.ndarray] = [np.empty(0, np.int64) for _ in self._exporters]
         self._target_ids: dict[Endpoint, np.ndarray] = {}

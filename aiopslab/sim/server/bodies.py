@@ -23,6 +23,7 @@ PATCH_TYPES = {
     "application/strategic-merge-patch+json": "strategic",
     "application/apply-patch+yaml": "apply",
 }
+TOO_DEEP = "exceeded max depth"
 SUMMARY_CHARS = 64  # how much of a broken body an error shows
 
 
@@ -124,6 +125,8 @@ def read_yaml(raw: bytes) -> Any:
     """A YAML document as JSON data. Raises 400."""
     try:
         return _json_like(yaml.load(raw, Loader=_Loader))
+    except RecursionError:
+        raise bad_request(f"error converting YAML to JSON: yaml: {TOO_DEEP}") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}: " if mark else ""
@@ -180,7 +183,9 @@ def json_error(raw: bytes) -> str:
         json.loads(text)
     except json.JSONDecodeError as error:
         return _go_error(text, error)
-    return "invalid character"
+    except RecursionError:
+        return TOO_DEEP
+    return TOO_DEEP  # what only the faster decoder refuses
 
 
 def _go_error(text: str, error: json.JSONDecodeError) -> str:

@@ -8,11 +8,12 @@ from typing import Any
 
 from aiohttp import web
 
-from aiopslab.sim.core.apierrors import ApiError, internal, method_not_allowed
+from aiopslab.sim.core.apierrors import ApiError, bad_request, internal, method_not_allowed
 from aiopslab.sim.core.kinds import Kind
 from aiopslab.sim.core.rbac import Action, forbidden_error
 from aiopslab.sim.server import metricsapi, objects, paths, podstreams, reviews, subhandlers, watch
 from aiopslab.sim.server.auth import ANONYMOUS
+from aiopslab.sim.server.bodies import TOO_DEEP
 from aiopslab.sim.server.call import Call, Server, page_not_found
 from aiopslab.sim.server.requestinfo import RequestInfo, parse, truthy
 
@@ -62,6 +63,8 @@ class Gateway:
             response = call.error(error)
         except (ConnectionError, web.HTTPException):
             raise
+        except RecursionError:
+            response = call.error(bad_request(f"the object provided is unrecognized: {TOO_DEEP}"))
         except Exception as error:
             log.exception("%s %s failed", request.method, request.path_qs)
             response = call.error(internal(f"{type(error).__name__}: {error}"))

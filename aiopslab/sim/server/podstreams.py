@@ -7,6 +7,7 @@ client ends a channel with ``0xFF`` and its number.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -24,10 +25,12 @@ Obj = dict[str, Any]
 PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 STDIN, STDOUT, STDERR, ERROR, CLOSE = 0, 1, 2, 3, 255
 FRAME_BYTES = 16_384
-# v4 has no end of stdin, and the Python client never ends it: one that sends nothing for this long (wall time) has
-# said all.
+# v4 has no end of stdin, and the Python client (which names itself on no WebSocket, or as Python) does not send it
+# by itself: one that sends nothing for this long (wall time) has said all.
 QUIET_S = 0.5
-NEVER_ENDS_STDIN = "python"
+SHELLS = ("sh", "bash", "ash", "/bin/sh", "/bin/bash", "/bin/ash")
+# Lines that change nothing but the shell they are typed into.
+_STATE = re.compile(r"\s*(cd|export|set|unset|alias)\b[^;|&]*|\s*[A-Za-z_]\w*=\S*\s*")
 STDIN_BYTES_MAX = 64 << 20
 POLL_S = 0.01
 
@@ -42,7 +45,10 @@ async def exec_(call: Call) -> web.StreamResponse:
     socket = await _upgrade(call)
     if missing is not None:
         return await _refuse(socket, missing)
-    stdin = await _read_stdin(socket, _ends_stdin(call, socket)) if truthy(call.query.get("stdin")) else b""
+    ends = _ends_stdin(call, socket)
+    if truthy(call.query.get("stdin")) and not ends and argv[0] in SHELLS and len(argv) == 1:
+        return await _type_into_shell(call, socket, (world, ref, argv))
+    stdin = await _read_stdin(socket, ends) if truthy(call.query.get("stdin")) else b""
     now = call.api.kernel.now
     world.run_until(now)
     result = world.exec(ref, argv, stdin, now)
@@ -131,7 +137,43 @@ async def _upgrade(call: Call) -> web.WebSocketResponse:
 def _ends_stdin(call: Call, socket: web.WebSocketResponse) -> bool:
     """Whether the client says when its stdin is at its end."""
     agent = call.request.headers.get("User-Agent", "").lower()
-    return socket.ws_protocol == PROTOCOLS[0] and NEVER_ENDS_STDIN not in agent
+    return socket.ws_protocol == PROTOCOLS[0] and agent != "" and "python" not in agent
+
+
+async def _type_into_shell(
+    call: Call, socket: web.WebSocketResponse, command: tuple[World, ContainerRef, list[str]]
+) -> web.WebSocketResponse:
+    """A program that types lines into a shell and reads what each prints before it types the next."""
+    world, ref, argv = command
+    state: list[str] = []
+    typed = b""
+    code = 0
+    while True:
+        message = await socket.receive()
+        data = message.data.encode() if isinstance(message.data, str) else message.data
+        if message.type not in (WSMsgType.BINARY, WSMsgType.TEXT) or data[:1] == bytes([CLOSE]):
+            break
+        if data[:1] != bytes([STDIN]):
+            continue
+        typed += data[1:]
+        lines, newline, typed = typed.rpartition(b"\n")
+        if not newline:
+            continue
+        text = lines.decode(errors="replace")
+        now = call.api.kernel.now
+        world.run_until(now)
+        result = world.exec(ref, argv, ("\n".join([*state, text]) + "\n").encode(), now)
+        state += [line for line in text.split("\n") if _STATE.fullmatch(line)]
+        code = result.exit_code
+        await _let_pass(call, socket, now + result.duration_s)
+        await _send_output(socket, call, result)
+        call.api.kernel.settle()
+        if any(line.split()[:1] == ["exit"] for line in text.split("\n")):
+            break
+    if not socket.closed:
+        await _send_status(socket, exit_status(code))
+        await socket.close()
+    return socket
 
 
 async def _read_stdin(socket: web.WebSocketResponse, half_close: bool) -> bytes:
@@ -160,12 +202,16 @@ async def _let_pass(call: Call, socket: web.WebSocketResponse, until: float) -> 
         await asyncio.sleep(POLL_S)
 
 
-async def _send_result(socket: web.WebSocketResponse, call: Call, result: ExecResult) -> None:
+async def _send_output(socket: web.WebSocketResponse, call: Call, result: ExecResult) -> None:
     merged = truthy(call.query.get("tty"))
     if result.stdout:
         await _send(socket, STDOUT, result.stdout)
     if result.stderr:
         await _send(socket, STDOUT if merged else STDERR, result.stderr)
+
+
+async def _send_result(socket: web.WebSocketResponse, call: Call, result: ExecResult) -> None:
+    await _send_output(socket, call, result)
     if result.error:
         error: ApiError = internal(result.error)
         await _send_status(socket, error.status)

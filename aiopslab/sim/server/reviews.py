@@ -7,7 +7,8 @@ from typing import Any
 
 from aiohttp import web
 
-from aiopslab.sim.core.apierrors import Cause, invalid, method_not_allowed
+from aiopslab.sim.core import schema
+from aiopslab.sim.core.apierrors import Cause, bad_request, invalid, method_not_allowed
 from aiopslab.sim.core.kinds import Kind
 from aiopslab.sim.core.ports import Principal
 from aiopslab.sim.core.rbac import Action
@@ -102,6 +103,8 @@ def user_info(user: Principal) -> Obj:
 async def _read(call: Call) -> Obj:
     obj = (await call.read(call.served.kind)).obj
     objects.check_type(obj, call.served)
+    if error := schema.type_errors(obj, call.served):
+        raise bad_request(f'{call.served.kind} in version "v1" cannot be handled as a {call.served.kind}: {error}')
     meta = dict(obj.get("metadata") or {})
     meta.setdefault("creationTimestamp", None)
     return {**obj, "metadata": meta}

@@ -17,6 +17,19 @@ from aiopslab.sim.world.routes import Route
 
 
 @dataclass(slots=True, eq=False)
+class Origin:
+    """Where messages came from: call ``node`` of the requests ``columns`` (n,) of ``block``."""
+
+    block: Block
+    node: int
+    columns: NDArray[np.int64]
+
+    def some(self, which: NDArray[np.int64]) -> Origin:
+        """Of some of the requests only."""
+        return Origin(self.block, self.node, self.columns[which])
+
+
+@dataclass(slots=True, eq=False)
 class Block:
     """All requests of ``route`` that started in one piece. Row 0 is the request itself as its client sees it."""
 
@@ -34,6 +47,8 @@ class Block:
     variables: dict[str, NDArray[np.int64]] = field(default_factory=dict)  # (n,) per request
     client: NDArray[np.int32] | None = None  # (n,) run of the load generator
     connection: NDArray[np.int32] | None = None  # (n,) user or connection number at the client
+    origin: Origin | None = None  # of a consumer's block: the calls that sent its messages
+    followers: list[Block] = field(default_factory=list)  # blocks of which this one is the origin
 
     @property
     def count(self) -> int:

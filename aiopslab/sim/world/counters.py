@@ -127,6 +127,18 @@ class SpanCounters:
     sum_ms: FloatArray
 
 
+@dataclass(frozen=True, slots=True)
+class GroupCounters:
+    """A consumer group of a message topic; offsets count messages from the beginning."""
+
+    namespace: str
+    topic: str
+    group: str
+    end_offset: int
+    offset: int
+    members: int
+
+
 @dataclass(slots=True)
 class DnsCounters:
     """Questions that the cluster's name server answered, by (record type, response code)."""
@@ -144,3 +156,4 @@ class CounterSnapshot:
     nodes: NodeCounters
     spans: SpanCounters
     dns: DnsCounters = field(default_factory=DnsCounters)
+    groups: list[GroupCounters] = field(default_factory=list)  # of running brokers, in order of name

@@ -295,6 +295,140 @@ CLIENTS: dict[str, Client] = {
     ),
 }
 
+_ENVOY = "upstream connect error or disconnect/reset before headers. "
+_GO_HTTP = "dial tcp {ip}:{port}: "
+
+
+def _others(texts: dict[str, Text]) -> dict[str, Text]:
+    """Texts with those that a library does not word in its own way."""
+    usual = {
+        DEADLINE: Text("DeadlineExceeded", "context deadline exceeded"),
+        CANCELED: Text("Canceled", "context canceled"),
+        UNIMPLEMENTED: Text("Unimplemented", "unexpected answer"),
+    }
+    return {**usual, WRONG_PROTOCOL: texts[CLOSED], **texts}
+
+
+CLIENTS |= {
+    "http-go": Client(
+        _show_message,
+        _others(
+            {
+                REFUSED: Text("Unavailable", _GO_HTTP + "connect: connection refused"),
+                UNKNOWN_NAME: Text("Unavailable", "dial tcp: lookup {host} on 10.96.0.10:53: no such host"),
+                SILENT: Text("Unavailable", _GO_HTTP + "i/o timeout", 30.0),
+                CLOSED: Text("Unavailable", "EOF"),
+            }
+        ),
+        None,
+        30.0,
+    ),
+    "http-js": Client(
+        _show_message,
+        _others(
+            {
+                REFUSED: Text("Unavailable", "fetch failed: connect ECONNREFUSED {ip}:{port}"),
+                UNKNOWN_NAME: Text("Unavailable", "fetch failed: getaddrinfo ENOTFOUND {host}"),
+                SILENT: Text("Unavailable", "fetch failed: Connect Timeout Error", 10.0),
+                CLOSED: Text("Unavailable", "fetch failed: other side closed"),
+            }
+        ),
+        None,
+        10.0,
+    ),
+    "http-rust": Client(
+        _show_message,
+        _others(
+            {
+                REFUSED: Text("Unavailable", "Failed to connect to host: Connection refused (os error 111)"),
+                UNKNOWN_NAME: Text("Unavailable", "Failed to connect to host: failed to lookup address"),
+                SILENT: Text("Unavailable", "Timeout while waiting for response", 5.0),
+                DEADLINE: Text("DeadlineExceeded", "Timeout while waiting for response"),
+                CLOSED: Text("Unavailable", "Connection closed before message completed"),
+            }
+        ),
+        None,
+        5.0,
+    ),
+    "envoy": Client(
+        _show_message,
+        _others(
+            {
+                REFUSED: Text(
+                    "Unavailable",
+                    _ENVOY + "retried and the latest reset reason: remote connection failure, transport failure "
+                    "reason: delayed connect error: Connection refused",
+                ),
+                UNKNOWN_NAME: Text("Unavailable", "no healthy upstream"),
+                SILENT: Text("Unavailable", _ENVOY + "reset reason: connection timeout", 5.0),
+                DEADLINE: Text("DeadlineExceeded", "upstream request timeout"),
+                CLOSED: Text("Unavailable", _ENVOY + "reset reason: connection termination"),
+            }
+        ),
+        None,
+        5.0,
+    ),
+    "sarama": Client(
+        _show_message,
+        _others(
+            {
+                REFUSED: Text(
+                    "Unavailable",
+                    "kafka: client has run out of available brokers to talk to: dial tcp {ip}:{port}: "
+                    "connect: connection refused",
+                ),
+                UNKNOWN_NAME: Text(
+                    "Unavailable",
+                    "kafka: client has run out of available brokers to talk to: dial tcp: lookup {host} "
+                    "on 10.96.0.10:53: no such host",
+                ),
+                SILENT: Text(
+                    "Unavailable",
+                    "kafka: client has run out of available brokers to talk to: dial tcp {ip}:{port}: i/o timeout",
+                    30.0,
+                ),
+                CLOSED: Text("Unavailable", "EOF"),
+            }
+        ),
+        Backoff(0.25, 1.5, 10.0, 0.1),
+        30.0,
+    ),
+    "sql-go": Client(
+        _show_message,
+        _others(
+            {
+                REFUSED: Text("Unavailable", _GO_HTTP + "connect: connection refused"),
+                UNKNOWN_NAME: Text("Unavailable", "dial tcp: lookup {host} on 10.96.0.10:53: no such host"),
+                SILENT: Text("Unavailable", _GO_HTTP + "connect: connection timed out", 130.0),
+                CLOSED: Text("Unavailable", "driver: bad connection"),
+            }
+        ),
+        None,
+        130.0,
+    ),
+    "npgsql": Client(
+        _show_message,
+        _others(
+            {
+                REFUSED: Text(
+                    "Unavailable",
+                    "Npgsql.NpgsqlException (0x80004005): Failed to connect to {ip}:{port}\n"
+                    " ---> System.Net.Sockets.SocketException (111): Connection refused",
+                ),
+                UNKNOWN_NAME: Text("Unavailable", "System.Net.Sockets.SocketException: Name or service not known"),
+                SILENT: Text(
+                    "Unavailable", "Npgsql.NpgsqlException (0x80004005): The operation has timed out", 15.0
+                ),
+                CLOSED: Text("Unavailable", "Npgsql.NpgsqlException (0x80004005): Error while reading from stream"),
+            }
+        ),
+        None,
+        15.0,
+    ),
+}
+for _library in ("kafka-java", "kafka-net"):
+    CLIENTS[_library] = Client(_show_message, CLIENTS["sarama"].texts, Backoff(0.05, 2.0, 1.0, 0.2), 30.0)
+
 
 def uncaught(server: str, shown: str) -> Error:
     """What a caller receives when a handler of this server library lets an error escape."""

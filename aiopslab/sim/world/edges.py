@@ -7,10 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from aiopslab.sim.world.addresses import address_in
 from aiopslab.sim.world.connections import LOST_LOSS, Connection, Connections, Surroundings
 from aiopslab.sim.world.dialects import CLIENTS, UNKNOWN_NAME, Error, Errors, fill
 from aiopslab.sim.world.effects import Path
-from aiopslab.sim.world.programs import Program
+from aiopslab.sim.world.flags import Flags
+from aiopslab.sim.world.programs import Program, When
 from aiopslab.sim.world.routes import RouteTable
 from aiopslab.sim.world.runs import Runs
 
@@ -84,8 +86,10 @@ class EdgeTable:
         self._callers: dict[str, list[int]] = {}
         for run in runs.alive():
             if run.program is not None:
-                self._callers.setdefault(run.program.name, []).append(run.number)
+                self._callers.setdefault(run.program.key, []).append(run.number)
         self._edges: dict[int, Edge] = {}
+        self._flags: dict[int, Flags] = {}
+        self._values: dict[tuple[str, str, str, str], NDArray[np.float64]] = {}
         self.lossy = False  # packets get lost on some edge
 
     def edge(self, routes: RouteTable, number: int) -> Edge:
@@ -97,18 +101,53 @@ class EdgeTable:
 
     def _build(self, caller: Program, variable: str, callee: Program) -> Edge:
         edge = blank(len(self._runs))
-        for number in self._callers.get(caller.name, ()):
+        library = caller.library(callee)
+        for number in self._callers.get(caller.key, ()):
             run = self._runs[number]
-            address = run.spec.env.get(variable, "")
+            address = address_in(run.spec.env, variable)
             if not address:
-                text = CLIENTS[caller.client].texts[UNKNOWN_NAME]
+                text = CLIENTS[library].texts[UNKNOWN_NAME]
                 message = fill(text.message, {"host": variable, "port": ""})
                 edge.error[number] = self._errors.intern(Error(text.code, message))
                 edge.broken = True
                 continue
-            edge.set(number, self._connections.resolve(run, address, callee, self._around))
+            edge.set(number, self._connections.resolve(run, address, callee, self._around, library=library))
         self.lossy |= bool(edge.loss.any() or edge.hangs.any())
         return edge
+
+    def share(self, routes: RouteTable, program: Program, when: When) -> NDArray[np.float64]:
+        """Share of the requests that a step with ``when`` is for, by run of ``program``; with a context it has a
+        second axis, the number of the context's word."""
+        values = self.flag(routes, program, when.flag, when.context)
+        share = np.clip(values, 0.0, 1.0) * when.chance
+        return 1.0 - share if when.unless else share
+
+    def flag(self, routes: RouteTable, program: Program, name: str, context: dict[str, str]) -> NDArray[np.float64]:
+        """Value of a flag by run of ``program``, with a second axis of words when there is a ``context``. Runs that
+        do not reach their flag service have their code's default, 0."""
+        fact, variable = next(iter(context.items()), ("", ""))
+        key = (program.key, name, fact, variable)
+        if key not in self._values:
+            words = routes.programs.words(program, variable) if variable else [""]
+            table = np.zeros((len(self._runs) + 1, len(words)))
+            for number in self._callers.get(program.key, ()):
+                flags = self.flags_of(routes, program, number)
+                if flags is not None:
+                    table[number] = [flags.value(name, {fact: word} if fact else {}) for word in words]
+            self._values[key] = table if variable else table[:, 0]
+        return self._values[key]
+
+    def flags_of(self, routes: RouteTable, program: Program, number: int) -> Flags | None:
+        """The flags that run ``number`` of a program gets, or None when it does not reach its flag service."""
+        service = routes.programs.flag_service(program)
+        if service is None:
+            return None
+        backend = int(self.edge(routes, routes.edge(program, program.flags, service)).backend[number])
+        if backend < 0:
+            return None
+        if backend not in self._flags:
+            self._flags[backend] = Flags(self._runs[backend].spec.files.get(service.flag_file, ""))
+        return self._flags[backend]
 
 
 def packet_delay(

@@ -7,6 +7,7 @@ requests meet equal luck whatever else happens.
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,10 +16,10 @@ from numpy.typing import NDArray
 from aiopslab.sim.world.blocks import Block
 from aiopslab.sim.world.dialects import Errors
 from aiopslab.sim.world.edges import Edge, EdgeTable, packet_delay
-from aiopslab.sim.world.hashing import QUANTILES, lognormal_table, mix
+from aiopslab.sim.world.hashing import QUANTILES, lognormal_table, mix, salted, text_key, unit
 from aiopslab.sim.world.programs import Programs
 from aiopslab.sim.world.queueing import Waiting
-from aiopslab.sim.world.routes import Route, RouteTable
+from aiopslab.sim.world.routes import Node, Route, RouteTable
 from aiopslab.sim.world.runs import Runs
 from aiopslab.sim.world.stalls import stall
 from aiopslab.sim.world.walk import Columns, GuardedWalk, Journey, exceeds_deadline, plain
@@ -28,6 +29,7 @@ WIRE_RPC = [(0.96, -0.80, 0.30), (0.04, 0.70, 0.60)]
 WIRE_PLAIN = [(0.97, -1.6, 0.25), (0.03, 0.0, 0.6)]  # a bare TCP protocol
 _U16 = np.float32(1 / 65536)
 WARM_AFTER = 6.0  # time constants after which a program counts as warm
+ONE_OF = re.compile(r"\{one:(\w+)\}")
 QUEUE_MIN_MS = 0.1  # shorter waits are not worth drawing
 
 
@@ -65,22 +67,22 @@ class Strain:
             program = runs[number].program
             if program is None or (found.idle and behind <= 0.0):
                 continue
-            self.programs.add(program.name)
+            self.programs.add(program.key)
             self.hit[number], self.stretch[number] = found.hit, found.stretch_ms
             self.queue[number], self.backlog[number] = found.queue_ms, behind
             if found.exhausted:
                 self.hit[number], self.exhausted[number] = 0.0, found.exhausted
-                self.stressed.add(program.name)
+                self.stressed.add(program.key)
             if found.queue_ms >= QUEUE_MIN_MS or behind > 0:
-                self.queued.add(program.name)
+                self.queued.add(program.key)
 
     def _warm_up(self, runs: Runs, now: float) -> None:
         for run in runs.alive():
             program, age = run.program, now - run.listening_at
             if program is not None and program.cold_factor > 1.0 and 0 <= age < WARM_AFTER * program.warm_up_s:
                 self.slow[run.number] += (program.cold_factor - 1.0) * math.exp(-age / program.warm_up_s)
-                self.cold.add(program.name)
-                self.programs.add(program.name)
+                self.cold.add(program.key)
+                self.programs.add(program.key)
 
 
 class Engine:
@@ -99,25 +101,24 @@ class Engine:
     def simulate(self, batch: Batch, routes: RouteTable, edges: EdgeTable, strain: Strain) -> Block:
         """The block of a batch; starts are left at zero for the load generator to fill in."""
         route, count = batch.route, len(batch.key)
-        nodes = route.nodes
-        node_edges: list[Edge | None] = [None] + [edges.edge(routes, n.edge) for n in nodes[1:]]
-        run = np.empty((len(nodes), count), np.int32)
+        run = np.empty((len(route.nodes), count), np.int32)
         run[0] = batch.edge.backend[batch.lanes]
-        for node in nodes[1:]:
-            np.take(node_edges[node.index].backend, run[node.parent], out=run[node.index])  # type: ignore[union-attr]
+        wanted = np.ones(run.shape, bool) if route.conditional else None
+        node_edges = self._arrive(batch, (routes, edges), run, wanted)
         draws = mix(batch.key[None, :] ^ route.salts[:, None])
         own, wire = self._durations(route, draws)
+        for i in route.scaled:
+            own[i] *= self._scale(route, i, run, (routes, edges))
         self._packets(batch, node_edges, run, draws, wire)
         if strain.programs:
             self._waits(route, run, draws, strain, (own, wire))
         for name in sorted(strain.stressed):
-            mine = [node for node in route.nodes if node.program.name == name]
+            mine = [node for node in route.nodes if node.program.key == name and not node.local]
             if mine:
                 exhausted = strain.exhausted[run[[node.index for node in mine]]]
                 stall(mine, batch.key, draws, exhausted, (own, wire))
         root_error = batch.edge.error[batch.lanes] if batch.edge.broken else None
         fail = batch.edge.fail_ms[batch.lanes] if batch.edge.broken else None
-        wanted = self._wanted(route, batch.variables, count) if route.conditional else None
         journey = Journey(route, run, wire, own, wanted, node_edges, root_error, fail)
         columns = self._walk(journey, batch)
         return Block(
@@ -139,6 +140,9 @@ class Engine:
 
     def _walk(self, journey: Journey, batch: Batch) -> Columns:
         risky = batch.edge.broken or any(edge is not None and edge.broken for edge in journey.edges)
+        if journey.route.failing and not risky:
+            wanted = journey.wanted
+            risky = any(n.op.fails and (wanted is None or wanted[n.index].any()) for n in journey.route.nodes)
         if not risky:
             columns = plain(journey)
             late = journey.route.has_deadline and exceeds_deadline(journey, columns)
@@ -157,7 +161,10 @@ class Engine:
         index &= QUANTILES - 1
         kinds = [self._plain if n.program.serves == "redis" else self._rpc for n in route.nodes]
         index += (np.array(kinds, np.int32) * QUANTILES)[:, None]
-        return own, self._tables.take(index)
+        wire = self._tables.take(index)
+        if len(route.local_rows):
+            wire[route.local_rows] = 0.0
+        return own, wire
 
     def _packets(
         self,
@@ -188,10 +195,10 @@ class Engine:
     ) -> None:
         own, wire = times
         for node in route.nodes:
-            if node.program.name not in strain.programs:
+            if node.program.key not in strain.programs:
                 continue
             i, where = node.index, run[node.index]
-            if node.program.name in strain.cold:
+            if node.program.key in strain.cold:
                 own[i] *= strain.slow[where]
             chance = ((draws[i] >> np.uint64(24)) & np.uint64(0xFFFF)).astype(np.float32) * _U16
             hit = strain.hit[where]
@@ -201,21 +208,93 @@ class Engine:
                 inside = (draws[i, struck] & np.uint64(1)).astype(bool) | (node.step is None)
                 own[i, struck] += np.where(inside, stall, 0)
                 wire[i, struck] += np.where(inside, 0, stall)
-            if node.program.name in strain.queued:
+            if node.program.key in strain.queued and not node.local:
                 level = ((draws[i] >> np.uint64(8)) & np.uint64(0xFFFF)).astype(np.float32)
                 level = (level + np.float32(0.5)) * _U16
                 wire[i] += strain.backlog[where] - strain.queue[where] * np.log(level)
 
-    def _wanted(self, route: Route, variables: dict[str, NDArray[np.int64]], count: int) -> NDArray[np.bool_]:
-        wanted = np.ones((len(route.nodes), count), bool)
-        sizes: dict[str, NDArray[np.uint8]] = {}
-        for node in route.nodes[1:]:
-            assert node.step is not None
-            row = wanted[node.parent]
-            name = node.step.each
-            if name and self._programs.is_set(name):
-                if name not in sizes:
-                    sizes[name] = np.bitwise_count(variables.get(name, np.zeros(count, np.int64)))
-                row = row & (sizes[name] > node.repeat)
-            wanted[node.index] = row
-        return wanted
+    def _arrive(
+        self,
+        batch: Batch,
+        state: tuple[RouteTable, EdgeTable],
+        run: NDArray[np.int32],
+        wanted: NDArray[np.bool_] | None,
+    ) -> list[Edge | None]:
+        """Fill in which run answers each call and whether the call is made at all; the edges that are used."""
+        routes, table = state
+        edges: list[Edge | None] = [None]
+        for node in batch.route.nodes[1:]:
+            if wanted is not None:
+                wanted[node.index] = row = self._wants(batch, node, state, run, wanted[node.parent])
+                if not row.any():
+                    edges.append(None)
+                    run[node.index] = -1
+                    continue
+            if node.local:
+                edges.append(None)
+                run[node.index] = run[node.parent]
+                continue
+            edge = table.edge(routes, node.edge)
+            edges.append(edge)
+            np.take(edge.backend, run[node.parent], out=run[node.index])
+        return edges
+
+    def _wants(
+        self,
+        batch: Batch,
+        node: Node,
+        state: tuple[RouteTable, EdgeTable],
+        run: NDArray[np.int32],
+        row: NDArray[np.bool_],
+    ) -> NDArray[np.bool_]:
+        step, caller = node.step, batch.route.nodes[node.parent].program
+        assert step is not None
+        none = np.zeros(len(batch.key), np.int64)
+        if step.each and self._programs.is_set(caller, step.each):
+            row = row & (np.bitwise_count(batch.variables.get(step.each, none)) > node.repeat)
+        if step.when is not None:
+            share = state[1].share(state[0], caller, step.when)
+            callers = run[node.parent]
+            variable = next(iter(step.when.context.values()), "")
+            if not variable:
+                wanted = share[callers]
+            elif not share.any():
+                wanted = np.zeros(len(callers))
+            else:
+                wanted = share[callers, self._word(batch, node, variable) % share.shape[1]]
+            if wanted.all() and (wanted >= 1.0).all():
+                return row
+            draw = unit(salted(batch.key, text_key("when", step.when.flag, batch.route.name, node.parent)))
+            row = row & ((draw >= 1.0 - wanted) if step.when.unless else (draw < wanted))
+        return row
+
+    def _word(self, batch: Batch, node: Node, variable: str) -> NDArray[np.int64]:
+        """Number of the word that a request variable has inside a call: what the calls on the way were given,
+        else what the request has."""
+        for at in batch.route.path(node.index):
+            given = at.step.args.get(variable, "") if at.step is not None else ""
+            if match := ONE_OF.fullmatch(given):
+                size = self._programs.vocabulary_size(at.program, match[1])
+                place = mix(mix(batch.key ^ np.uint64(text_key(match[1]))) + np.uint64(at.index))
+                return (place % np.uint64(size)).astype(np.int64)
+            if given == "{item}" and at.step is not None:
+                bits = batch.variables.get(at.step.each, np.zeros(len(batch.key), np.int64))
+                return nth_member(bits, at.repeat)
+        return batch.variables.get(variable, np.zeros(len(batch.key), np.int64))
+
+    def _scale(
+        self, route: Route, i: int, run: NDArray[np.int32], state: tuple[RouteTable, EdgeTable]
+    ) -> NDArray[np.float32]:
+        node = route.nodes[i]
+        assert node.step is not None
+        values = state[1].flag(state[0], route.nodes[node.parent].program, node.step.scale, {})
+        return values[run[node.parent]].astype(np.float32)
+
+
+def nth_member(bits: NDArray[np.int64], place: int) -> NDArray[np.int64]:
+    """Number of the member at ``place``, counted from 0, of sets given as bits; 0 where there are fewer."""
+    rest = bits.astype(np.uint64)
+    for _ in range(place):
+        rest &= rest - np.uint64(1)
+    lowest = rest & (~rest + np.uint64(1))
+    return np.bitwise_count(np.maximum(lowest, np.uint64(1)) - np.uint64(1)).astype(np.int64)

@@ -23,12 +23,13 @@ from aiopslab.sim.world.counters import (
 from aiopslab.sim.world.effects import Effects
 from aiopslab.sim.world.hashing import text_key, unit_int
 from aiopslab.sim.world.images import MIB
-from aiopslab.sim.world.metering import Meter, SpanMetrics
+from aiopslab.sim.world.metering import Meter, SpanMetrics, Usages
 from aiopslab.sim.world.retransmissions import Retransmissions
 from aiopslab.sim.world.runs import Run, Runs
 
 WARM_UP_S = 90.0
-HEAP_STEP = 256 << 10  # bytes in which a runtime takes memory from the system
+HEAP_STEP = 256 << 10  # bytes in which a runtime takes memory for calls from the system
+PAGE = 4096
 SYSTEM_SHARE = 0.3  # of CPU time, spent in the kernel
 NODE_IDLE_CORES = 0.06  # kubelet, runtime, kernel
 NODE_BASE_BYTES = 900 * MIB
@@ -38,29 +39,30 @@ UP_SINCE_S = 86_400.0  # nodes booted this long before the world began
 _SUFFIXES = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40, "k": 1000, "M": 10**6, "G": 10**9}
 
 
-def memory_bytes(run: Run, now: float, inflight: float, effects: Effects) -> tuple[int, int]:
-    """(anonymous memory, page cache) of a run: warm-up, slow growth, a collector's saw-tooth, calls in flight
-    and what a stressor holds; never above the limit."""
+def memory_bytes(run: Run, now: float, usage: Usages, effects: Effects) -> tuple[int, int]:
+    """(anonymous memory, page cache) of a run: warm-up, slow growth, a collector's saw-tooth, calls in flight,
+    what calls left behind and what a stressor holds; never above the limit."""
     resources = run.program.resources if run.program is not None else None
     age = max(0.0, now - run.started)
     luck = unit_int(text_key("memory", run.ref))
     base = (resources.memory_mib if resources else UNKNOWN_MIB) * (0.95 + 0.1 * luck)
     warm = 0.7 + 0.3 * (1.0 - math.exp(-age / (WARM_UP_S / 3)))
     size = base * warm
-    cache = 2.0
+    cache, heap = 2.0, 0
     if resources:
         saw = (age / resources.memory_wave_s + luck) % 1.0
         size += resources.memory_wave_mib * saw + resources.memory_growth_mib_h * age / 3600
-        size += resources.memory_per_inflight_mib * inflight
-        cache = resources.cache_mib * (0.5 + 0.5 * min(1.0, age / 1800))
+        size += usage.leaked_mib
+        heap = int(resources.memory_per_inflight_mib * usage.inflight * MIB)
+        cache = resources.cache_mib * (1.0 - 0.5 * math.exp(-age / WARM_UP_S))  # files are read at the start
     key = (run.ref.namespace, run.ref.pod, run.ref.container)
     held = effects.memory_bytes.get(key, 0)
     if effects.cpu_workers.get(key):
         held += int(STRESSOR_MIB * MIB)
-    rss = int(size * MIB) // HEAP_STEP * HEAP_STEP + held
+    rss = int(size * MIB) // PAGE * PAGE + heap // HEAP_STEP * HEAP_STEP + held
     limit = run.spec.memory_limit_bytes
     if limit:
-        rss = min(rss, int(limit * 0.985) // 4096 * 4096)
+        rss = min(rss, int(limit * 0.985) // PAGE * PAGE)
         return rss, max(0, min(int(cache * MIB), limit - rss))
     return rss, int(cache * MIB)
 
@@ -168,7 +170,7 @@ class Exporter:
             resources = run.program.resources if run.program is not None else None
             key = (run.ref.namespace, run.ref.pod, run.ref.container)
             workers = math.ceil(effects.cpu_workers.get(key, 0)) + effects.memory_workers.get(key, 0)
-            rss, cache = memory_bytes(run, now, usage.inflight, effects)
+            rss, cache = memory_bytes(run, now, usage, effects)
             usage.max_memory = max(usage.max_memory, rss + cache)
             floats["cpu"][row], floats["throttled_s"][row] = usage.cpu_s, usage.throttled_s
             limit = run.spec.cpu_limit_cores

@@ -28,7 +28,8 @@ class Registry:
                 f'failed to do request: Head "https://{host}/v2/{repository.partition("/")[2]}/manifests/{tag}": '
                 f"dial tcp: lookup {host}: no such host"
             )
-        if self._programs.match(repository) is not None and not known_tag(tag):
+        known = self._programs.match(image) is not None
+        if (known and not known_tag(tag)) or (not known and self._programs.shares(repository)):
             name = f"{full}:{tag}"
             return (
                 f'failed to pull and unpack image "{name}": failed to resolve reference "{name}": {name}: not found'

@@ -18,23 +18,27 @@ class SpanFacts(NamedTuple):
     peer_port: int
     peer_ip: str
     user_agent: str
+    extra: dict[str, Any]  # what the application itself adds
 
 
 def is_error(shape: SpanShape, error: Error | None, status: int) -> bool:
-    """Whether the span's status is Error: any non-OK code at a client, the server's own faults at a server."""
-    if shape.style == "otelhttp" and shape.kind == "SERVER":
+    """Whether the span's status is Error: any non-OK code at a client or inside a program, the server's own faults
+    at a server."""
+    if shape.server and shape.serves == "http" and shape.op.target:
         return status >= 500
     if error is None:
         return False
-    return shape.kind == "CLIENT" or error.code in SERVER_FAULTS
+    return not shape.server or shape.op.local or error.code in SERVER_FAULTS
 
 
 def attributes(shape: SpanShape, facts: SpanFacts) -> dict[str, Any]:
     """All attributes of one span."""
-    if shape.style == "otelhttp" and shape.kind == "SERVER":
+    if shape.style == "otelhttp" and shape.server:
         return _http(shape, facts)
     if shape.style in ("otelhttp", "otelgrpc"):
         return _go(shape, facts)
+    if shape.style in ("otel", "envoy"):
+        return {**_CONVENTIONS.get(shape.serves, _none)(shape, facts), **facts.extra}
     return _legacy(shape, facts)
 
 
@@ -84,11 +88,85 @@ def _legacy(shape: SpanShape, facts: SpanFacts) -> dict[str, Any]:
     }
     if shape.style == "otel-python":
         found["rpc.user_agent"] = "grpc-go/1.76.0"
-    found["net.peer.ip" if shape.kind == "SERVER" else "net.peer.name"] = (
-        facts.peer_ip if shape.kind == "SERVER" else facts.peer_host
-    )
+    found["net.peer.ip" if shape.server else "net.peer.name"] = facts.peer_ip if shape.server else facts.peer_host
     found["net.peer.port"] = facts.peer_port
     if facts.error and shape.style == "otel-js":
         found["grpc.error_name"] = constant_name(facts.error.code)
         found["grpc.error_message"] = facts.error.message
     return found
+
+
+def _peer(shape: SpanShape, facts: SpanFacts) -> dict[str, Any]:
+    if shape.server:
+        return {"network.peer.address": facts.peer_ip, "network.peer.port": facts.peer_port}
+    return {"server.address": facts.peer_host, "server.port": facts.peer_port}
+
+
+def _otel_http(shape: SpanShape, facts: SpanFacts) -> dict[str, Any]:
+    if shape.style == "envoy":
+        return _envoy(shape, facts)
+    reached = shape.server or facts.error is None or facts.error.code.isdigit()
+    found: dict[str, Any] = {"http.request.method": shape.op.method} if shape.op.target else {}
+    if shape.server:
+        found |= {"url.scheme": "http", "url.path": facts.path.partition("?")[0]}
+        found["user_agent.original"] = facts.user_agent
+        if shape.op.target:
+            found["http.route"] = shape.op.target.partition("?")[0]
+    else:
+        found["url.full"] = f"http://{facts.peer_host}:{facts.peer_port}{facts.path}"
+    if reached:
+        found["http.response.status_code"] = facts.status
+    if facts.status >= 500 or (not shape.server and facts.error is not None):
+        found["error.type"] = str(facts.status) if reached else "connect error"
+    return found | _peer(shape, facts)
+
+
+def _envoy(shape: SpanShape, facts: SpanFacts) -> dict[str, Any]:
+    """Envoy's own tags; ``UF`` marks a failed connection to the upstream, ``UT`` its timeout."""
+    code = facts.error.code if facts.error is not None else ""
+    flags = {"Unavailable": "UF", "DeadlineExceeded": "UT"}.get(code, "-")
+    return {
+        "component": "proxy",
+        "http.method": shape.op.method,
+        "http.url": facts.path,
+        "http.protocol": "HTTP/1.1",
+        "http.status_code": str(facts.status),
+        "response_flags": flags,
+        "user_agent": facts.user_agent or "k6",
+        "peer.address": facts.peer_ip or facts.peer_host,
+        "upstream_cluster.name": facts.peer_host,
+    }
+
+
+def _otel_grpc(shape: SpanShape, facts: SpanFacts) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "rpc.system": "grpc",
+        "rpc.service": shape.op.full_service,
+        "rpc.method": shape.op.method,
+        "rpc.grpc.status_code": GRPC_NUMBERS.get(facts.error.code, 2) if facts.error else 0,
+    }
+    return found | _peer(shape, facts)
+
+
+def _otel_database(shape: SpanShape, facts: SpanFacts) -> dict[str, Any]:
+    found: dict[str, Any] = {"db.system.name": shape.serves, "db.operation.name": shape.op.method}
+    if facts.error is not None:
+        found["error.type"] = facts.error.code
+    return found | _peer(shape, facts)
+
+
+def _otel_messages(shape: SpanShape, facts: SpanFacts) -> dict[str, Any]:
+    return {"messaging.system": "kafka", **({} if shape.server else _peer(shape, facts))}
+
+
+def _none(shape: SpanShape, facts: SpanFacts) -> dict[str, Any]:
+    return {}
+
+
+_CONVENTIONS = {
+    "http": _otel_http,
+    "grpc": _otel_grpc,
+    "redis": _otel_database,
+    "postgresql": _otel_database,
+    "kafka": _otel_messages,
+}

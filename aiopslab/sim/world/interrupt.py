@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from aiopslab.sim.world.blocks import Block
 from aiopslab.sim.world.dialects import CLIENTS, CLOSED, Error, Errors
 from aiopslab.sim.world.programs import Program
-from aiopslab.sim.world.walk import wrapper
+from aiopslab.sim.world.walk import reason, status_of, wrapper
 
 TAIL_MS = 0.3  # from the broken call to the answer
 
@@ -68,7 +68,7 @@ def _break(block: Block, column: int, node: int, at_ms: float, errors: Errors) -
     block.returned[node, column] = 0
     step = nodes[node].step
     caller = nodes[nodes[node].parent].program if step is not None else None
-    error = errors.intern(_closed(caller))
+    error = errors.intern(_closed(caller, nodes[node].program))
     _finish(block, node, column, at_ms, error)
     while step is not None and step.on_error in ("propagate", "raise"):
         parent = nodes[node].parent
@@ -77,16 +77,17 @@ def _break(block: Block, column: int, node: int, at_ms: float, errors: Errors) -
                 for inner in nodes[later:]:
                     if any(at.index == later for at in block.route.path(inner.index)):
                         block.made[inner.index, column] = False
-        error = wrapper(nodes[parent].program, step, errors)(error)
+        error = wrapper(nodes[parent].program, nodes[node].program, step, errors)(error)
         at_ms += TAIL_MS
         block.returned[parent, column] = error
         block.served[parent, column] = at_ms - block.served_at[parent, column]
         step = nodes[parent].step
         shown = error
-        if step is None and nodes[parent].op.target:
-            shown = errors.intern(Error(str(nodes[parent].op.error_status), "Internal Server Error"))
+        if nodes[parent].op.target and not nodes[parent].local:
+            status = status_of(nodes[parent].op, errors[error])
+            shown = errors.intern(Error(str(status), reason(status)))
         _finish(block, parent, column, at_ms, shown)
-        node = parent
+        node, error = parent, shown
 
 
 def _finish(block: Block, node: int, column: int, at_ms: float, error: int) -> None:
@@ -96,7 +97,7 @@ def _finish(block: Block, node: int, column: int, at_ms: float, error: int) -> N
     block.took[node, column] = at_ms - block.begin[node, column]
 
 
-def _closed(caller: Program | None) -> Error:
-    library = CLIENTS[caller.client if caller is not None and caller.client else "http"]
+def _closed(caller: Program | None, callee: Program) -> Error:
+    library = CLIENTS[(caller.library(callee) if caller is not None else "") or "http"]
     text = library.texts[CLOSED]
     return Error(text.code, text.message)

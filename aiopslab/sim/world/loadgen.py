@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from aiopslab.sim.world.addresses import plain_address
 from aiopslab.sim.world.blocks import Block
 from aiopslab.sim.world.edges import Edge
 from aiopslab.sim.world.engine import Batch
@@ -70,25 +71,42 @@ class UserLoad:
         assert program is not None and program.users is not None
         self.run = run
         self.spec: Users = program.users
-        self.entry: Program = programs.all[self.spec.program]
+        self.entry: Program = programs.sibling(program, self.spec.program)
         self.timeout_ms = self.spec.timeout_s * 1e3
         self._programs = programs
         env = run.spec.env
-        self.address = address_of(env.get(self.spec.target, ""))
-        count = min(max(0, int(_number(env.get(self.spec.count, ""), 10))), USERS_MAX)
-        rate = max(_number(env.get(self.spec.rate, ""), 1), 1e-3)
-        self.lanes = count
-        own = text_key(seed, "users", program.name, index)
-        self._keys = mix(np.arange(count, dtype=np.uint64) + np.uint64(own))
-        self._next = run.started + START_S + np.arange(count) / rate
-        self._turn = np.zeros(count, np.int64)
-        self._sets = {name: np.zeros(count, np.int64) for name in self.spec.sets}
-        self._state = {name: np.full(count, value) for name, value in self.spec.state.items()}
+        self.address = plain_address(env.get(self.spec.target, ""))
+        self.count = int(_number(env.get(self.spec.count, ""), 10))
+        self._rate = max(_number(env.get(self.spec.rate, ""), 1), 1e-3)
+        self._own = text_key(seed, "users", program.name, index)
+        self._named: float | None = None  # what the flag service named last
+        self.lanes = -1
+        self.resize(self.count, run.started)
         self._expected_s = np.full(len(self.spec.tasks), 0.05)
         self._cumulative = np.cumsum([t.weight for t in self.spec.tasks])
         self._first = next(i for i, t in enumerate(self.spec.tasks) if t.name == self.spec.on_start)
         self.requests = 0
         self.failures = 0
+
+    def heed(self, count: float | None, traffic: bool, now: float) -> None:
+        """Follow the flags: ``count`` is the number of users that the flag service names now, None while it does
+        not answer. The number at the start is the environment's; it changes when the flag's value does."""
+        if count is not None and self._named not in (None, count):
+            self.count = int(count)
+        self._named = self._named if count is None else count
+        self.resize(self.count if traffic else 0, now)
+
+    def resize(self, count: int, now: float) -> None:
+        """Go on with ``count`` users, who start afresh, when it is another number."""
+        count = min(max(0, count), USERS_MAX)
+        if count == self.lanes:
+            return
+        self.lanes = count
+        self._keys = mix(np.arange(count, dtype=np.uint64) + np.uint64(self._own))
+        self._next = now + START_S + np.arange(count) / self._rate
+        self._turn = np.zeros(count, np.int64)
+        self._sets = {name: np.zeros(count, np.int64) for name in self.spec.sets}
+        self._state = {name: np.full(count, value) for name, value in self.spec.state.items()}
 
     def plan(self, routes: RouteTable, edge: Edge, until: float) -> tuple[Plan, list[Batch]]:
         """Batches of all requests whose tasks are expected to begin before ``until``."""
@@ -166,7 +184,7 @@ class UserLoad:
 
     def _number(self, keys: NDArray[np.uint64], name: str) -> NDArray[np.int64]:
         draw = self.spec.draws[name]
-        size = self._programs.vocabulary_size(draw.of) if draw.of else draw.high - draw.low + 1
+        size = self._programs.vocabulary_size(self.entry, draw.of) if draw.of else draw.high - draw.low + 1
         return draw.low + (unit(salted(keys, text_key(name))) * size).astype(np.int64)
 
     def _apply(
@@ -233,7 +251,7 @@ class UserLoad:
         state = {name: gather(itemgetter_of("state", name)) for name in self.spec.state}
         parts = []
         for position, request in enumerate(task.requests):
-            variables = {**drawn, **sets, **state}
+            variables = {**drawn, **sets, **state, **{name: drawn[other] for name, other in request.uses.items()}}
             parts.append(Part(number, position, entries, salted(keys, 100 + position), lanes, variables))
             for name, source in request.adds.items():
                 sets = {**sets, name: sets[name] | np.int64(1) << drawn[source]}
@@ -321,14 +339,8 @@ def select(block: Block, columns: NDArray[np.int64]) -> Block:
         {n: v[columns] for n, v in block.variables.items()},
         None if block.client is None else block.client[columns],
         None if block.connection is None else block.connection[columns],
+        None if block.origin is None else block.origin.some(columns),
     )
-
-
-def address_of(target: str) -> str:
-    """``host:port`` of an address that may be a URL."""
-    plain = target.partition("://")[2] or target
-    plain = plain.partition("/")[0]
-    return plain if ":" in plain else f"{plain}:80"
 
 
 def _number(text: str, default: float) -> float:

@@ -92,6 +92,53 @@ def _locust(entry: Entry) -> str:
     return f"{stamp} {entry.pod}/{entry.level.upper()}/{entry.logger}: {entry.message}"
 
 
+def _pino_numbered(entry: Entry) -> str:
+    """Pino as it comes: numbers for levels, ``msg`` last."""
+    level = {"debug": 20, "info": 30, "warning": 40, "error": 50}[entry.level]
+    head = {"level": level, "time": int(entry.at * 1000), "pid": 17, "hostname": entry.pod}
+    return _dump({**head, **entry.fields, "msg": entry.message})
+
+
+def _python_otel(entry: Entry) -> str:
+    data = {"asctime": f"{_utc(entry.at):%Y-%m-%d %H:%M:%S},{int(entry.at * 1e3 % 1e3):03d}"}
+    data |= {"levelname": entry.level.upper(), "name": entry.logger, "filename": "recommendation_server.py"}
+    return json.dumps({**data, **entry.fields, "message": entry.message}, ensure_ascii=False)
+
+
+def _log4j2_console(entry: Entry) -> str:
+    trace, span = entry.fields.get("trace_id", ""), entry.fields.get("span_id", "")
+    context = f"trace_id={trace} span_id={span} trace_flags={'01' if trace else ''}"
+    return f"{_utc(entry.at):%Y-%m-%d %H:%M:%S} - {entry.logger} - {entry.message} {context}"
+
+
+def _rust_tracing(entry: Entry) -> str:
+    stamp = f"{_utc(entry.at):%Y-%m-%dT%H:%M:%S}.{int(entry.at * 1e6 % 1e6):06d}Z"
+    values = " ".join(f'{k}="{v}"' if isinstance(v, str) else f"{k}={v}" for k, v in entry.fields.items())
+    return f"{stamp} {entry.level.upper():>5} {entry.logger}: {entry.message} {values}".rstrip()
+
+
+def _dotnet(entry: Entry) -> str:
+    level = {"debug": "dbug", "info": "info", "warning": "warn", "error": "fail"}[entry.level]
+    return f"{level}: {entry.logger}[0]\n      {entry.message}"
+
+
+def _postgres(entry: Entry) -> str:
+    millis = int(entry.at * 1e3 % 1e3)
+    level = {"fatal": "FATAL", "error": "ERROR", "warning": "WARNING"}.get(entry.level, "LOG")
+    return f"{_utc(entry.at):%Y-%m-%d %H:%M:%S}.{millis:03d} UTC [1] {level}:  {entry.message}"
+
+
+def _kafka(entry: Entry) -> str:
+    millis = int(entry.at * 1e3 % 1e3)
+    stamp = f"{_utc(entry.at):%Y-%m-%d %H:%M:%S},{millis:03d}"
+    return f"[{stamp}] {entry.level.upper()} {entry.message} ({entry.logger})"
+
+
+def _flagd(entry: Entry) -> str:
+    stamp = f"{_utc(entry.at):%Y-%m-%dT%H:%M:%S}.{int(entry.at * 1e3 % 1e3):03d}Z"
+    return f"{stamp}\t{entry.level}\t{entry.message}"
+
+
 def _plain(entry: Entry) -> str:
     return entry.message
 
@@ -107,5 +154,13 @@ FORMATS: dict[str, Callable[[Entry], str]] = {
     "log4j2": _log4j2,
     "redis": _redis,
     "locust": _locust,
+    "pino-numbered": _pino_numbered,
+    "python-otel": _python_otel,
+    "log4j2-console": _log4j2_console,
+    "rust-tracing": _rust_tracing,
+    "dotnet": _dotnet,
+    "postgres": _postgres,
+    "kafka": _kafka,
+    "flagd": _flagd,
     "plain": _plain,
 }

@@ -21,6 +21,7 @@ from aiopslab.sim.world.requests import Reader, RequestView, uuid_of
 from aiopslab.sim.world.routes import Node
 from aiopslab.sim.world.runs import Run
 
+STDOUT = "stdout"
 STEP_S = 2e-5  # lines of one instant keep their order by this much
 
 
@@ -32,6 +33,11 @@ class Source(NamedTuple):
     node: int  # the operation that writes
     spec: LogSpec
     about: int  # the call the line is about; the same as ``node`` unless it is about a callee
+
+
+def destination(program: Program, spec: LogSpec) -> str:
+    """Where a line goes: the container's output, or by OTLP to the collector."""
+    return spec.to or program.logs_to
 
 
 class Logs:
@@ -104,6 +110,8 @@ class Logs:
         end = begin + block.served[i, columns] * 1e-3
         failed = block.returned[i, columns] != 0 if block.returned is not None else np.zeros(len(columns), bool)
         for order, spec in enumerate(node.op.logs):
+            if destination(node.program, spec) != STDOUT:
+                continue
             if spec.at == "start":
                 yield begin + order * STEP_S, columns, i, spec, i
             elif spec.at in ("end", "ok", "error"):
@@ -114,10 +122,11 @@ class Logs:
         if block.error is not None:
             for child in node.children:
                 step = block.route.nodes[child].step
-                if step is not None and step.warning is not None:
+                warning = step.warning if step is not None else None
+                if warning is not None and destination(node.program, warning) == STDOUT:
                     bad = columns[(block.error[child, columns] != 0) & block.happened(child)[columns]]
                     at = block.start[bad] + (block.begin[child, bad] + block.took[child, bad]) * 1e-3
-                    yield at, bad, i, step.warning, child
+                    yield at, bad, i, warning, child
 
     def _after(
         self, block: Block, node: Node, columns: NDArray[np.int64], spec: LogSpec
@@ -198,7 +207,9 @@ def error_text(view: RequestView, program: Program, source: Source) -> str:
         error = view.outcome(source.node, served=True)
         return error.message if error else ""
     error = view.outcome(source.about, served=False)
-    return CLIENTS[program.client].show(error) if error else ""
+    callee = source.block.route.nodes[source.about]
+    client = None if callee.local else CLIENTS.get(program.library(callee.program))
+    return (client.show(error) if client else error.message) if error else ""
 
 
 def render_static(run: Run, spec: LogSpec, at: float, facts: dict[str, str]) -> str:

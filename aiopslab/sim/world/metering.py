@@ -11,16 +11,18 @@ from numpy.typing import NDArray
 from aiopslab.sim.world.blocks import Block
 from aiopslab.sim.world.counters import SPAN_BOUNDS_MS, SpanCounters, SpanSeries
 from aiopslab.sim.world.dialects import SERVER_FAULTS, Errors
+from aiopslab.sim.world.edges import EdgeTable
 from aiopslab.sim.world.effects import Effects
 from aiopslab.sim.world.hashing import text_key, unit_int
 from aiopslab.sim.world.packets import Shape, exchanged
 from aiopslab.sim.world.pauses import collections, paused
 from aiopslab.sim.world.queueing import PERIOD_S, Load, Waiting, waiting
-from aiopslab.sim.world.routes import RouteTable, SpanShape
+from aiopslab.sim.world.routes import Node, RouteTable, SpanShape
 from aiopslab.sim.world.runs import Run, Runs
 
 RATE_TAU_S = 5.0  # time constant of the smoothed request rates
 FRAME_BYTES = 66  # headers per packet
+SIZE_CV = 0.25  # variation of the size of one operation's messages
 NOISE_S = 15.0  # CPU use differs between such windows ...
 NOISE_CV = 0.12  # ... by about this, whatever the request rate does
 _BUCKETS = len(SPAN_BOUNDS_MS)
@@ -53,6 +55,7 @@ class SpanMetrics:
         self._buckets = np.zeros((64, _BUCKETS), np.int64)
         self._sum_us = np.zeros(64)
         self._shapes: list[SpanShape] = []
+        self._faults = (np.zeros(0, bool), np.zeros(0, bool))
         self._series = np.zeros(0, np.int64)  # (shape, failed, run) -> series or -1
         self._stride = 0
         self._open: list[tuple[float, Block, NDArray[np.int64]]] = []  # counted, but not ended yet
@@ -141,10 +144,18 @@ class SpanMetrics:
         """1 where the span's status is Error, by the rules of the instrumentation."""
         if not server:
             return (outcome != 0).astype(np.int64)
-        faults = np.array([self._errors[i].code in SERVER_FAULTS for i in range(len(self._errors))])
-        failed = faults[outcome].astype(np.int64)
-        http = rows == 0 if block.route.op.target and block.route.op.error_status >= 500 else rows < 0
-        failed[http] = outcome[http] != 0
+        if len(self._faults[0]) < len(self._errors):
+            codes = [self._errors[i].code for i in range(len(self._errors))]
+            answered = [i > 0 and not (code.isdigit() and int(code) < 500) for i, code in enumerate(codes)]
+            self._faults = (np.array([code in SERVER_FAULTS for code in codes]), np.array(answered))
+        failed = self._faults[0][outcome].astype(np.int64)
+        nodes = block.route.nodes
+        http = [place for place, row in enumerate(rows) if _answers_http(nodes[row])]
+        if http:
+            failed[http] = self._faults[1][outcome[http]]
+        inside = [place for place, row in enumerate(rows) if nodes[row].local]
+        if inside:
+            failed[inside] = outcome[inside] != 0
         return failed
 
     def _accumulate(self, spans: _Spans, sign: int) -> None:
@@ -190,6 +201,15 @@ class SpanMetrics:
         return found
 
 
+def _grown(factor: float, before: int, count: int) -> float:
+    """Sum of ``factor ** n`` over ``count`` numbers from ``before`` on, the exponents bounded."""
+    return float(sum(factor ** min(before + n, 200) for n in range(count))) if factor != 1.0 else float(count)
+
+
+def _answers_http(node: Node) -> bool:
+    return bool(node.op.target) and node.op.error_status >= 500 and not node.local
+
+
 @dataclass(slots=True)
 class Usages:
     """Cumulative counters of one run."""
@@ -208,6 +228,8 @@ class Usages:
     probes: int = 0  # answered since the last piece
     max_memory: int = 0
     ooms: int = 0
+    leaks: int = 0  # how often something was left in memory
+    leaked_mib: float = 0.0
     rx_bytes: float = 0.0
     tx_bytes: float = 0.0
     rx_packets: float = 0.0
@@ -223,6 +245,7 @@ class Meter:
         self.usages: list[Usages] = []
         self.waiting: dict[int, Waiting] = {}
         self._stress: dict[int, float] = {}
+        self.burning: dict[int, float] = {}  # cores that runs keep busy of their own accord
         self._shape: Shape | None = None
 
     def usage(self, run: Run) -> Usages:
@@ -244,9 +267,7 @@ class Meter:
             used = (float(calls[number]), float(cpu[number]), float(served[number]), float(wakes[number]))
             self._run(run, used, start, end)
 
-    def _traffic(
-        self, blocks: list[Block], routes: RouteTable, elapsed: float
-    ) -> tuple[NDArray[np.float64], ...]:
+    def _traffic(self, blocks: list[Block], routes: RouteTable, elapsed: float) -> tuple[NDArray[np.float64], ...]:
         """Per run: calls answered, CPU seconds, seconds of serving requests, wake-ups."""
         runs, ops = len(self._runs), len(routes.ops)
         counts = np.zeros(runs * ops, np.int64)
@@ -268,20 +289,36 @@ class Meter:
                 root = where[0]
                 served += np.bincount(block.run[0][root], weights=block.served[0][root], minlength=runs)
         table, out = counts.reshape(runs, ops), sent.reshape(runs, ops)
-        costs = np.array([op.cpu_ms for _, op in routes.ops]) * 1e-3
-        self._network(table, out, routes, elapsed)
-        calls = table.sum(axis=1).astype(float)
-        return calls, table @ costs, served * 1e-3, calls + out.sum(axis=1)
-
-    def _network(
-        self, table: NDArray[np.int64], out: NDArray[np.int64], routes: RouteTable, elapsed: float
-    ) -> None:
-        if self._shape is None or len(self._shape.asked) != len(routes.ops):
+        if self._shape is None or len(self._shape.asked) != ops:
             self._shape = Shape.of(routes)
-        counts = exchanged(self._shape, table, out, elapsed)
-        for number in np.flatnonzero(counts[1] + counts[3]):
+        cpu = table @ self._shape.cpu_s
+        table, out = table * self._shape.crosses, out * self._shape.crosses
+        self._network(exchanged(self._shape, table, out, elapsed), table.sum(axis=1) + out.sum(axis=1))
+        calls = table.sum(axis=1).astype(float)
+        return calls, cpu, served * 1e-3, calls + out.sum(axis=1)
+
+    def leak(self, blocks: list[Block], routes: RouteTable, edges: EdgeTable) -> None:
+        """Add what operations left in memory."""
+        for block in blocks:
+            for i in block.route.leaking:
+                node = block.route.nodes[i]
+                assert node.op.leak is not None
+                counts = np.bincount(block.run[i, block.reached(i)], minlength=len(self._runs))
+                for number in np.flatnonzero(counts):
+                    usage, leak, count = self.usage(self._runs[int(number)]), node.op.leak, int(counts[number])
+                    times = edges.flag(routes, node.program, leak.flag, {})[number] if leak.flag else 1.0
+                    usage.leaked_mib += leak.mib * times * _grown(leak.factor, usage.leaks, count)
+                    usage.leaks += count
+
+    def _network(self, counts: NDArray[np.float64], calls: NDArray[np.int64]) -> None:
+        """Add a piece's exchanges. Message sizes vary, so sums of bytes do, by 1 / sqrt(calls)."""
+        for number in np.flatnonzero(calls):
             usage = self.usages[number]
             received, packets_in, sent, packets_out = (float(c) for c in counts[:, number])
+            scatter = SIZE_CV * 3.46 / math.sqrt(calls[number])
+            key = text_key(self._seed, "bytes", number, usage.rx_packets)
+            received *= 1.0 + scatter * (unit_int(key) - 0.5)
+            sent *= 1.0 + scatter * (unit_int(key ^ 1) - 0.5)
             usage.rx_packets += packets_in
             usage.tx_packets += packets_out
             usage.rx_bytes += received + FRAME_BYTES * packets_in
@@ -304,7 +341,7 @@ class Meter:
             overlap = min(end, run.started + run.program.startup_s + 1.0) - max(start, run.started)
             starting = max(0.0, overlap) / (run.program.startup_s + 1.0) * resources.startup_cpu_s
         collected = 0.0
-        if resources:
+        if resources and resources.gc_cpu_ms > 0:
             phase = unit_int(text_key(self._seed, "gc", run.ref))
             collected = collections(resources, phase, start, end) * resources.gc_cpu_ms * 1e-3
         wanted = (cpu + idle * elapsed) * self._noise(run, start) + probes + starting + collected
@@ -343,6 +380,7 @@ class Meter:
         for run in self._runs.alive():
             usage = self.usage(run)
             stress = effects.cpu_workers.get((run.ref.namespace, run.ref.pod, run.ref.container), 0.0)
+            stress += self.burning.get(run.number, 0.0)
             if run.program is None or (usage.calls_per_s < 1e-3 and not stress):
                 continue
             if stress:

@@ -32,7 +32,9 @@ class Shape:
     packets_asked: Floats
     packets_answered: Floats
     pieces: Floats  # writes of one answer
-    program: NDArray[np.int64]
+    served_by: Floats  # (operations, programs) 1 for the program that serves the operation
+    cpu_s: Floats  # of one call
+    crosses: Counts  # 1 for calls that leave the process, 0 for its own steps
 
     @classmethod
     def of(cls, routes: RouteTable) -> Shape:
@@ -40,23 +42,31 @@ class Shape:
         asked = np.array([op.request_bytes for _, op in routes.ops], float)
         answered = np.array([op.response_bytes for _, op in routes.ops], float)
         pieces = np.array([ANSWER_WRITES.get(program.server, 1) for program, _ in routes.ops], float)
-        names = sorted({program.name for program, _ in routes.ops})
-        program = np.array([names.index(p.name) for p, _ in routes.ops], np.int64)
+        names = sorted({program.key for program, _ in routes.ops})
+        served_by = np.array([[float(name == p.key) for name in names] for p, _ in routes.ops])
         return cls(
             asked,
             answered,
             np.ceil(asked / GSO_BYTES),
             np.maximum(np.ceil(answered / GSO_BYTES), pieces),
             pieces,
-            program,
+            served_by.reshape(len(routes.ops), len(names)),
+            np.array([op.cpu_ms for _, op in routes.ops]) * 1e-3,
+            np.array([not op.local for _, op in routes.ops], np.int64),
         )
 
+    def only(self, ops: Counts) -> Shape:
+        """The shape of some of the operations."""
+        return Shape(*(getattr(self, name)[ops] for name in self.__slots__))
 
-def exchanged(shape: Shape, served: Counts, sent: Counts, elapsed_s: float) -> NDArray[np.float64]:
+
+def exchanged(shape: Shape, answered: Counts, made: Counts, elapsed_s: float) -> NDArray[np.float64]:
     """(4, runs): received bytes, received packets, sent bytes, sent packets, without frame headers.
 
-    ``served`` and ``sent`` count calls by (run, operation): answered by the run, and made by it.
+    ``answered`` and ``made`` count calls by (run, operation): those that the run answered, and those that it made.
     """
+    ops = np.flatnonzero(answered.any(axis=0) | made.any(axis=0))
+    shape, served, sent = shape.only(ops), answered[:, ops].astype(float), made[:, ops].astype(float)
     own_acks = sent * _ack_share(shape, sent, elapsed_s)
     by_callers = own_acks.sum(axis=0)
     total = served.sum(axis=0)
@@ -73,9 +83,7 @@ def exchanged(shape: Shape, served: Counts, sent: Counts, elapsed_s: float) -> N
     )
 
 
-def _ack_share(shape: Shape, sent: Counts, elapsed_s: float) -> Floats:
+def _ack_share(shape: Shape, sent: Floats, elapsed_s: float) -> Floats:
     """(runs, operations) acknowledgements that travel alone, per call. A run has one connection per program."""
-    rates = np.zeros((len(sent), int(shape.program.max(initial=-1)) + 1))
-    np.add.at(rates.T, shape.program, sent.T / elapsed_s)
-    alone = np.exp(-DELAYED_ACK_S * rates)[:, shape.program]
-    return np.where(shape.pieces > 1, 1.0, alone)
+    rates = (sent @ shape.served_by / elapsed_s) @ shape.served_by.T
+    return np.where(shape.pieces > 1, 1.0, np.exp(-DELAYED_ACK_S * rates))

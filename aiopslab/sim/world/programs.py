@@ -33,18 +33,42 @@ class LogSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fields: dict[str, str] = {}
     bare: bool = False  # without the operation's common fields
     raw: bool = False  # printed as it stands, past the logging library
+    to: Literal["", "stdout", "otlp"] = ""  # where it goes when not where the program's others go
+
+
+class When(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which requests a step is for, by a feature flag of the calling program.
+
+    A flag that is on (true, or a number from 1 up) means all of them, a number below 1 that share of them, each
+    time ``chance``. ``unless`` turns the choice round. ``context`` is what the flag service is told: names of its
+    evaluation context by request variable. Steps of one operation with the same flag choose the same requests.
+    """
+
+    flag: str
+    chance: float = 1.0
+    unless: bool = False
+    context: dict[str, str] = {}
 
 
 class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One call inside an operation, or a loop over ``steps``.
 
-    ``on_error``: ``propagate`` ends the operation with ``wrap`` around the error, ``raise`` lets the server
-    library report an uncaught error, ``warn`` and ``ignore`` go on (a failed member of a ``group`` skips the
-    rest of its group).
+    Without ``call`` the operation is one of the program's own: it runs inside the caller, without a network
+    between. ``on_error``: ``propagate`` ends the operation with ``wrap`` around the error, ``raise`` lets the
+    server library report an uncaught error, ``warn`` and ``ignore`` go on (a failed member of a ``group`` skips
+    the rest of its group).
     """
 
     op: str = ""
-    call: str = ""  # environment variable that holds the address
+    program: str = ""  # whose operation; needed where several programs have one of that name
+    call: str = ""  # environment variable that holds the address; with a colon: the address, ``${NAME}`` filled in
+    when: When | None = None
+    wait: bool = True  # the caller goes on when it has the answer; otherwise at once
+    parallel: bool = False  # of a loop: its rounds start together
+    span: str = ""  # name of the caller's span, where it is not the operation's
+    scale: str = ""  # flag whose value multiplies the callee's own time
+    copies: str = ""  # flag whose value is how many more messages are sent
+    wrap_status: str = ""  # instead of ``wrap`` when the callee answered with an HTTP error ``{status}``
     times: int = 1
     each: str = ""  # once per member of this request variable, a set
     steps: list[Step] = []
@@ -59,6 +83,22 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     loop: int = 0  # set when read: calls of one loop body share a number
 
 
+class Failure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An error that an operation ends with of its own accord."""
+
+    code: str
+    message: str
+
+
+class Leak(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Memory that each run of an operation leaves behind: ``mib``, multiplied by the value of ``flag`` if there is
+    one and by ``factor`` for each run before."""
+
+    mib: float
+    flag: str = ""
+    factor: float = 1.0
+
+
 class Op(msgspec.Struct, forbid_unknown_fields=True):
     """An operation. ``time`` is its own time: what remains when its calls take none."""
 
@@ -71,8 +111,28 @@ class Op(msgspec.Struct, forbid_unknown_fields=True):
     response_bytes: int = 200
     status: int = 200
     error_status: int = 500
-    span: str | None = None
+    span: str | None = None  # empty: neither side has one
+    server_span: str | None = None  # where the callee names it differently
+    client_span: str | None = None  # where callers name it differently; empty: they have none
+    kind: Literal["", "SERVER", "CONSUMER"] = ""  # of the callee's span; "": INTERNAL in a program, else SERVER
+    attributes: dict[str, str] = {}  # of the callee's span, templates over the request
+    client_attributes: dict[str, str] = {}
+    statuses: dict[str, int] = {}  # HTTP status by code of the error, where it is not ``error_status``
+    fails: Failure | None = None
+    leak: Leak | None = None
+    topic: str = ""  # a call is a message in this topic
     name: str = ""  # set when read
+    package: str = ""  # set when read
+
+    @property
+    def local(self) -> bool:
+        """Whether it is a function inside a program, by its name."""
+        return "/" not in self.name and " " not in self.name
+
+    @property
+    def full_service(self) -> str:
+        """RPC service with its package."""
+        return f"{self.package}.{self.service}" if self.package else self.service
 
     @property
     def service(self) -> str:
@@ -112,6 +172,7 @@ class UserRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     adds: dict[str, str] = {}  # set variable -> drawn variable
     clears: list[str] = []  # set variables
     keeps: dict[str, str] = {}  # state variable -> drawn variable
+    uses: dict[str, str] = {}  # request variable -> drawn variable whose word it takes
     follows: bool = False  # a redirect: only made when the request before it succeeded
 
 
@@ -137,6 +198,8 @@ class Users(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     draws: dict[str, Draw] = {}
     sets: dict[str, str] = {}  # set variable -> vocabulary
     state: dict[str, int] = {}  # state variable -> first value
+    count_flag: str = ""  # flag that sets the number of users whenever its value changes
+    traffic_flag: str = ""  # flag that switches all users off
 
 
 class Vocabulary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -165,13 +228,37 @@ class Resources(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     threads: int = 10
 
 
+class Consumer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A consumer group's member: takes the messages of ``topic`` one by one from the broker at ``call`` and runs
+    ``op`` for each."""
+
+    topic: str
+    group: str
+    call: str
+    broker: str  # the broker's program
+    op: str
+
+
+class Burn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Cores that a program keeps busy while a flag is on."""
+
+    flag: str
+    cores: float
+
+
 class Program(msgspec.Struct, forbid_unknown_fields=True):
     """The behaviour of one image."""
 
     images: list[str]
-    serves: Literal["", "http", "grpc", "redis", "tcp"] = ""
+    serves: Literal["", "http", "grpc", "redis", "postgresql", "kafka", "tcp"] = ""
     port: str = ""  # number, or ``${NAME:default}``
     client: str = ""  # library of outgoing calls, a key of dialects.CLIENTS
+    clients: dict[str, str] = {}  # the library for callees that serve a protocol, where it is another
+    flags: str = ""  # address of the flag service that it asks, as in ``Step.call``
+    flag_file: str = ""  # of a flag service: where it has its flags from
+    consumes: list[Consumer] = []
+    burns: list[Burn] = []
+    logs_to: Literal["stdout", "otlp"] = "stdout"
     server: str = ""  # how uncaught errors leave, a key of dialects.SERVERS
     package: str = ""
     span_style: str = ""
@@ -205,31 +292,58 @@ class Program(msgspec.Struct, forbid_unknown_fields=True):
     ops: dict[str, Op] = {}
     users: Users | None = None
     name: str = ""  # set when read
+    scope: str = ""  # set when read: the manifest it comes from
+
+    @property
+    def key(self) -> str:
+        """Identity among the programs of all manifests."""
+        return f"{self.scope}/{self.name}"
+
+    def library(self, callee: Program) -> str:
+        """The client library of its calls to ``callee``."""
+        return self.clients.get(callee.serves, self.client)
 
     def matches(self, image: str) -> bool:
-        """Whether a container with this image runs this program."""
-        repository = image.partition("@")[0]
-        head, _, tail = repository.rpartition(":")
-        if head and "/" not in tail:
-            repository = head
-        return any(repository == wanted or repository.endswith("/" + wanted) for wanted in self.images)
+        """Whether a container with this image runs this program. ``repository@suffix`` among ``images`` stands for
+        tags of a shared repository that end in ``-suffix``."""
+        repository, tag = _split_image(image)
+        for wanted in self.images:
+            name, _, suffix = wanted.partition("@")
+            if _is_repository(repository, name) and (not suffix or tag.endswith(f"-{suffix}")):
+                return True
+        return False
+
+
+def _split_image(image: str) -> tuple[str, str]:
+    repository = image.partition("@")[0]
+    head, _, tail = repository.rpartition(":")
+    return (head, tail) if head and "/" not in tail else (repository, "")
+
+
+def _is_repository(repository: str, wanted: str) -> bool:
+    return repository == wanted or repository.endswith("/" + wanted)
 
 
 class Manifest(msgspec.Struct, forbid_unknown_fields=True):
-    """A whole ``sim.toml``."""
+    """A whole ``sim.toml``. Programs see only programs, operations and words of their own manifest."""
 
     programs: dict[str, Program]
     vocabularies: dict[str, Vocabulary] = {}
+    name: str = ""  # set when read
+
+    @property
+    def sets(self) -> dict[str, str]:
+        """Set variables of its users, with their vocabularies."""
+        return {n: w for p in self.programs.values() if p.users is not None for n, w in p.users.sets.items()}
 
 
 class Programs:
-    """All programs of all bundles."""
+    """All programs of all bundles, by ``Program.key``."""
 
     def __init__(self, manifests: Iterable[Manifest] = ()) -> None:
         self.all: dict[str, Program] = {}
-        self.vocabularies: dict[str, Vocabulary] = {}
-        self._sets: dict[str, str] = {}
-        self._ops: dict[str, tuple[Program, Op]] = {}
+        self._manifests: dict[str, Manifest] = {}
+        self._sets: dict[str, dict[str, str]] = {}
         for manifest in manifests:
             self._add(manifest)
 
@@ -250,62 +364,111 @@ class Programs:
         """The program of an image, or None for one that nothing is known about."""
         return next((p for p in self.all.values() if p.matches(image)), None)
 
-    def operation(self, name: str) -> tuple[Program, Op]:
-        """The program that offers an operation, with the operation."""
-        return self._ops[name]
+    def shares(self, repository: str) -> bool:
+        """Whether a repository holds the images of several programs, told apart by tag."""
+        shared = [w.partition("@")[0] for p in self.all.values() for w in p.images if "@" in w]
+        return any(_is_repository(repository, wanted) for wanted in shared)
+
+    def named(self, name: str) -> list[Program]:
+        """The programs of a name, at most one per manifest."""
+        return [p for p in self.all.values() if p.name == name]
+
+    def sibling(self, program: Program, name: str) -> Program:
+        """The program of a name in the same manifest."""
+        return self._manifests[program.scope].programs[name]
+
+    def offering(self, program: Program, step: Step) -> list[Program]:
+        """The programs whose operation a step of ``program`` may mean; right manifests have exactly one."""
+        if not step.call:
+            return [program] if step.op in program.ops else []
+        siblings = self._manifests[program.scope].programs.values()
+        return [p for p in siblings if step.op in p.ops and step.program in ("", p.name)]
 
     def operations(self) -> Iterable[tuple[Program, Op]]:
         """Every operation with its program, in order of reading."""
-        return self._ops.values()
+        return [(program, op) for program in self.all.values() for op in program.ops.values()]
 
-    def vocabulary_size(self, name: str) -> int:
+    def flag_service(self, program: Program) -> Program | None:
+        """The program that serves flags to ``program``."""
+        if not program.flags:
+            return None
+        return next((p for p in self._manifests[program.scope].programs.values() if p.flag_file), None)
+
+    def vocabulary(self, program: Program, name: str) -> Vocabulary | None:
+        """A vocabulary as ``program`` sees it."""
+        return self._manifests[program.scope].vocabularies.get(name)
+
+    def vocabulary_size(self, program: Program, name: str) -> int:
         """How many words a vocabulary has; a set variable has the size of its vocabulary."""
-        return len(self.vocabularies[self._sets.get(name, name)].values)
+        return len(self.words(program, name))
 
-    def words(self, name: str) -> list[str]:
+    def words(self, program: Program, name: str) -> list[str]:
         """The words of a vocabulary, or of the vocabulary of a set variable."""
-        return self.vocabularies[self._sets.get(name, name)].values
+        name = self._sets[program.scope].get(name, name)
+        return self._manifests[program.scope].vocabularies[name].values
 
-    def is_set(self, name: str) -> bool:
+    def is_set(self, program: Program, name: str) -> bool:
         """Whether a request variable is a set (a bit per word)."""
-        return name in self._sets
+        return name in self._sets[program.scope]
 
     def _add(self, manifest: Manifest) -> None:
-        self.vocabularies.update(manifest.vocabularies)
+        scope = manifest.name
+        while scope in self._manifests:
+            scope += "+"  # another bundle has an application of this name
+        self._manifests[scope] = manifest
+        self._sets[scope] = manifest.sets
         for name, program in manifest.programs.items():
-            program.name = name
-            self.all[name] = program
-            if program.users is not None:
-                self._sets.update(program.users.sets)
+            program.name, program.scope = name, scope
+            self.all[program.key] = program
             for op_name, op in program.ops.items():
-                op.name = op_name
+                op.name, op.package = op_name, program.package
                 op.steps = flatten(op.steps)
                 if op.span is None:
                     op.span = default_span(program, op)
-                self._ops[op_name] = (program, op)
 
     def _check(self, file: Path, manifest: Manifest) -> None:
         for program in manifest.programs.values():
             for op in program.ops.values():
                 for step in op.steps:
-                    if step.op not in self._ops:
-                        raise ManifestError(
-                            f"{file}: {program.name}: {op.name}: no program offers {step.op!r}; "
-                            "correct the step's op"
-                        )
-                    if step.each and step.each not in self._sets and step.each not in self.vocabularies:
-                        raise ManifestError(
-                            f"{file}: {program.name}: {op.name}: no vocabulary or set {step.each!r}; "
-                            "add it under [vocabularies] or a program's users.sets"
-                        )
+                    self._check_step(f"{file}: {program.name}: {op.name}", program, step)
+            for consumer in program.consumes:
+                if consumer.op not in program.ops or consumer.broker not in manifest.programs:
+                    raise ManifestError(
+                        f"{file}: {program.name}: consumer group {consumer.group!r} needs an operation "
+                        f"{consumer.op!r} here and a program {consumer.broker!r}; correct its op or broker"
+                    )
+
+    def _check_step(self, where: str, program: Program, step: Step) -> None:
+        found = self.offering(program, step)
+        if not found:
+            raise ManifestError(f"{where}: no program offers {step.op!r}; correct the step's op")
+        if len(found) > 1:
+            names = ", ".join(p.name for p in found)
+            raise ManifestError(f"{where}: {step.op!r} is offered by {names}; name one as the step's program")
+        if not step.wait and step.on_error not in ("warn", "ignore"):
+            raise ManifestError(f"{where}: {step.op!r} is not waited for; set its on_error to warn or ignore")
+        known = self._sets[program.scope].keys() | self._manifests[program.scope].vocabularies.keys()
+        if step.each and step.each not in known:
+            raise ManifestError(
+                f"{where}: no vocabulary or set {step.each!r}; "
+                "add it under [vocabularies] or a program's users.sets"
+            )
+        flags = [step.when.flag if step.when else "", step.scale, step.copies]
+        if any(flags) and self.flag_service(program) is None:
+            raise ManifestError(
+                f"{where}: a step needs a flag, but the program has no `flags` address "
+                "or no program has a `flag_file`; add them"
+            )
 
 
 def read_manifest(file: Path) -> Manifest:
     """Read one ``sim.toml``."""
     try:
-        return convert(tomllib.loads(file.read_text(encoding="utf-8")))
+        manifest = convert(tomllib.loads(file.read_text(encoding="utf-8")))
     except (OSError, tomllib.TOMLDecodeError, msgspec.ValidationError) as problem:
         raise ManifestError(f"{file}: {problem}") from None
+    manifest.name = file.parent.name
+    return manifest
 
 
 def convert(data: dict[str, Any]) -> Manifest:
@@ -318,14 +481,20 @@ def flatten(steps: list[Step]) -> list[Step]:
     flat: list[Step] = []
     for number, step in enumerate(steps, 1):
         if step.steps:
-            flat += [msgspec.structs.replace(s, loop=number, each=step.each, times=step.times) for s in step.steps]
+            flat += [
+                msgspec.structs.replace(s, loop=number, each=step.each, times=step.times, parallel=step.parallel)
+                for s in step.steps
+            ]
         else:
             flat.append(msgspec.structs.replace(step, loop=number))
     return flat
 
 
 def default_span(program: Program, op: Op) -> str:
-    """The span name that the instrumentation libraries give: the RPC's full name or the HTTP method."""
+    """The span name that the instrumentation libraries give: the RPC's full name or the HTTP method; a function
+    inside a program has its own name."""
+    if op.local:
+        return op.name
     if program.serves == "grpc":
-        return f"{program.package}.{op.name}"
+        return f"{program.package}.{op.name}" if program.package else op.name
     return op.method if program.serves == "http" else ""

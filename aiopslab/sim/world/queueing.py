@@ -20,7 +20,7 @@ PERIOD_S = 0.1
 SPREAD = 0.35
 # Chance that a thread which wakes in the part of a period without quota sleeps until the period ends. One thread
 # finds its CPU's slice of quota used up; several wake on several CPUs, and some still hold a slice.
-CAUGHT_SINGLE, CAUGHT_SEVERAL = 0.4, 0.2
+CAUGHT_SINGLE, CAUGHT_SEVERAL = 0.4, 0.17
 BACKLOG_MAX_S = 600.0
 
 
@@ -101,7 +101,7 @@ def blocked(load: Load, exhausted: float) -> float:
     kernel counts again: the first caught wake-up of Poisson ones begins it, ``1 - (1 - exp(-x)) / x`` with ``x``
     caught wake-ups per part."""
     caught_wakes = caught(load.cores) * load.wakes_per_s * exhausted * PERIOD_S
-    return 1.0 - (1.0 - math.exp(-caught_wakes)) / caught_wakes if caught_wakes > 1e-9 else 0.0
+    return max(0.0, 1.0 + math.expm1(-caught_wakes) / caught_wakes) if caught_wakes > 1e-9 else 0.0
 
 
 def caught(cores: float) -> float:

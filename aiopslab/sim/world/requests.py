@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from functools import cached_property
 
+from aiopslab.sim.world.addresses import address_in
 from aiopslab.sim.world.blocks import Block
-from aiopslab.sim.world.dialects import Error, Errors
+from aiopslab.sim.world.dialects import GRPC_NUMBERS, Error, Errors
 from aiopslab.sim.world.hashing import mix_int, text_key
 from aiopslab.sim.world.programs import Programs
 from aiopslab.sim.world.routes import Node
 from aiopslab.sim.world.runs import Runs
+from aiopslab.sim.world.walk import status_of
 
 _NAME = re.compile(r"\{([a-z_]+)(?::([a-z_A-Z0-9]+))?(?::(\d+))?\}")
 TRACE_SALTS = (0x7472616365, 0x6964)
@@ -44,6 +46,8 @@ class RequestView:
     @cached_property
     def session(self) -> str:
         """The user's session id."""
+        if self.block.origin is not None:
+            return self._sender().session
         client = int(self.block.client[self.column]) if self.block.client is not None else -1
         lane = int(self.block.connection[self.column]) if self.block.connection is not None else 0
         who = self.reader.runs[client].ref if client >= 0 else "nobody"
@@ -57,8 +61,25 @@ class RequestView:
     @cached_property
     def status(self) -> int:
         """HTTP status of the request."""
-        op = self.block.route.op
-        return op.error_status if self.outcome(0, served=True) else op.status
+        return self.status_of(0)
+
+    def status_of(self, node: int) -> int:
+        """HTTP status with which a call was answered."""
+        op, error = self.block.route.nodes[node].op, self.outcome(node, served=True)
+        return op.status if error is None else status_of(op, error)
+
+    def trace_of(self, node: int) -> str:
+        """Id of the trace that the call ``node`` belongs to."""
+        first = next(n for n in self.block.route.path(node) if n.new_trace or n.parent < 0)
+        origin = self.block.origin
+        if first.index or origin is None:
+            return trace_id(self.key, first.index)
+        return RequestView(self.reader, origin.block, int(origin.columns[self.column])).trace_of(origin.node)
+
+    def span_of(self, node: int) -> str:
+        """Id of the span that a line written inside the call ``node`` belongs to."""
+        at = self.block.route.nodes[node]
+        return span_id(self.key, node if at.server_span is not None else max(at.within, 0), True)
 
     def happened(self, node: int) -> bool:
         """Whether a call was made."""
@@ -100,8 +121,9 @@ class RequestView:
     def _loop_word(self, node: Node) -> str | None:
         if node.step is None or not node.step.each:
             return None
-        words = self.reader.programs.words(node.step.each)
-        if not self.reader.programs.is_set(node.step.each):
+        caller = self.block.route.nodes[node.parent].program
+        words = self.reader.programs.words(caller, node.step.each)
+        if not self.reader.programs.is_set(caller, node.step.each):
             return words[node.repeat % len(words)]
         members = self.members(node.step.each)
         return members[node.repeat] if node.repeat < len(members) else None
@@ -109,7 +131,8 @@ class RequestView:
     def members(self, name: str) -> list[str]:
         """Words of a set variable."""
         bits = int(self.block.variables[name][self.column]) if name in self.block.variables else 0
-        return [word for i, word in enumerate(self.reader.programs.words(name)) if bits >> i & 1]
+        words = self.reader.programs.words(self.block.route.program, name)
+        return [word for i, word in enumerate(words) if bits >> i & 1]
 
     def _value(self, match: re.Match[str], node: int) -> str:
         name, argument, count = match[1], match[2], match[3]
@@ -117,19 +140,27 @@ class RequestView:
             return self._call(name, argument, int(count or 1), node)
         simple = {
             "session": lambda: self.session,
-            "status": lambda: str(self.status),
+            "status": lambda: str(self.status_of(self._http(node))),
             "method": self._method,
             "path": lambda: self.path,
             "bytes": self._bytes,
             "took_ms": lambda: str(int(self.block.served[node, self.column])),
             "item": lambda: self.item(node) or match[0],
+            "code": lambda: str(GRPC_NUMBERS.get(getattr(self.outcome(node, served=False), "code", ""), 2)),
+            "details": lambda: getattr(self.outcome(node, served=False), "message", ""),
             "error": lambda: getattr(self.outcome(node, served=True), "message", ""),
+            "trace_id": lambda: self.trace_of(node),
+            "span_id": lambda: self.span_of(node),
             "address": lambda: self._address(node, 0),
             "host": lambda: self._address(node, 1),
         }
         if name in simple:
             return simple[name]()
         return self._argument(name, node) or self._variable(name) or match[0]
+
+    def _http(self, node: int) -> int:
+        """The HTTP operation that a call is part of."""
+        return next((n.index for n in self.block.route.path(node) if n.op.target), 0)
 
     def _method(self) -> str:
         return self.block.route.op.method
@@ -143,17 +174,20 @@ class RequestView:
         if at.step is None:
             return ""
         caller = int(self.block.caller(node)[self.column])
-        address = self.reader.runs[caller].spec.env.get(at.step.call, "") if caller >= 0 else ""
+        known = caller >= 0 and bool(at.step.call)
+        address = address_in(self.reader.runs[caller].spec.env, at.step.call) if known else ""
         return address.rpartition(":")[0] if part else address
 
     def _argument(self, name: str, node: int) -> str | None:
         for at in self.block.route.path(node):
             if at.step is not None and name in at.step.args:
-                return self.text(at.step.args[name], at.parent)
+                given = at.step.args[name]
+                own = given == "{item}" or given.startswith("{one:")  # drawn for the call itself
+                return self.text(given, at.index if own else at.parent)
         return None
 
     def _variable(self, name: str) -> str | None:
-        vocabulary = self.reader.programs.vocabularies.get(name)
+        vocabulary = self.reader.programs.vocabulary(self.block.route.program, name)
         by = vocabulary.by if vocabulary and vocabulary.by else name
         if by not in self.block.variables:
             return None
@@ -162,13 +196,20 @@ class RequestView:
             return str(number)
         return vocabulary.values[number % len(vocabulary.values)]
 
+    def _sender(self) -> RequestView:
+        """The request; of a consumed message, the one that sent it."""
+        origin = self.block.origin
+        if origin is None:
+            return self
+        return RequestView(self.reader, origin.block, int(origin.columns[self.column]))._sender()
+
     def _call(self, name: str, argument: str, count: int, node: int) -> str:
-        seed = mix_int(self.key ^ text_key(argument))
+        seed = mix_int(self._sender().key ^ text_key(argument))
         if name == "uuid":
             return uuid_of(seed)
         if name == "digits":
             return "".join(str(mix_int(seed + i) % 10) for i in range(count))
-        words = self.reader.programs.words(argument)
+        words = self.reader.programs.words(self.block.route.program, argument)
         place = mix_int(seed + node)
         if name == "one":
             return words[place % len(words)]

@@ -36,6 +36,8 @@ class Retransmissions:
                     mine = np.flatnonzero(block.client == number)
                     self._call(block, 0, mine, load_edges[number], block.connection[mine])
             for node in block.route.nodes[1:] if edges.lossy else ():
+                if node.local:
+                    continue
                 edge = edges.edge(routes, node.edge)
                 if edge.slowed or edge.broken:
                     made = np.flatnonzero(block.happened(node.index))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from aiopslab.sim.world.addresses import address_in
 from aiopslab.sim.world.blocks import Block, Pieces
 from aiopslab.sim.world.connections import split_address
 from aiopslab.sim.world.hashing import mix, mix_int
@@ -27,7 +28,7 @@ class Span:
     parent_id: str
     service: str
     operation: str
-    kind: str  # SERVER | CLIENT
+    kind: str  # SERVER | CLIENT | INTERNAL | PRODUCER | CONSUMER
     start_us: int
     duration_us: int
     status: str  # UNSET | ERROR
@@ -77,8 +78,12 @@ class SpanStore:
     ) -> list[list[Span]]:
         """Traces with a span of ``service`` that fits all conditions, newest first."""
         found: list[list[Span]] = []
+        seen: set[str] = set()  # a trace with messages has spans in several pieces
         bounds = (min_us or 0, max_us if max_us is not None else 1 << 62)
         for root, hits in self._candidates(service, operation, (start_us, self._end(end_us)), bounds):
+            if (trace := self._id(root)) in seen:
+                continue
+            seen.add(trace)
             spans = self._materialise(root)
             if tags and not any(s.span_id in hits and matches(s, tags) for s in spans):
                 continue
@@ -98,6 +103,8 @@ class SpanStore:
         for blocks in self._pieces.all():
             for block in blocks:
                 for node in roots(block.route):
+                    if node == 0 and block.origin is not None:
+                        continue  # part of its origin's trace
                     keys = block.key if node == 0 else mix(block.key + np.uint64(TRACE_STEP + node))
                     for column in np.flatnonzero(mix(keys ^ np.uint64(TRACE_SALTS[0])) == high):
                         root = Root(block, int(column), node)
@@ -116,6 +123,7 @@ class SpanStore:
                         calls = int((block.reached(node.index) & inside).sum())
                         if calls:
                             counts[(node.client_span.service, node.server_span.service)] += calls
+                _consumed(block, inside, counts)
         return sorted((a, b, n) for (a, b), n in counts.items())
 
     def count(self) -> int:
@@ -159,13 +167,12 @@ class SpanStore:
                     for shape in (node.server_span, node.client_span):
                         if shape is None or shape.service != service or (operation and shape.name != operation):
                             continue
-                        root = trace_root(block.route, node, shape)
+                        root = trace_root(block.route, node.index)
                         for column in np.flatnonzero(done & fitting(block, node, shape, window, bounds)):
-                            key = (number, int(column), root)
-                            entry = piece.setdefault(
-                                key, (float(block.start[column]), Root(block, int(column), root), set())
-                            )
-                            entry[2].add(span_id(int(block.key[column]), node.index, shape.kind == "SERVER"))
+                            home = home_of(Root(block, int(column), root))
+                            key = (number if home.block is block else id(home.block), home.column, home.node)
+                            entry = piece.setdefault(key, (float(block.start[column]), home, set()))
+                            entry[2].add(span_id(int(block.key[column]), node.index, shape.server))
             for _, found, hits in sorted(piece.values(), key=lambda e: -e[0]):
                 yield found, hits
 
@@ -173,39 +180,49 @@ class SpanStore:
         return float(root.block.ends()[root.column]) <= self._now()
 
     def _id(self, root: Root) -> str:
+        """Trace id of a root that is its own home."""
         return trace_id(int(root.block.key[root.column]), root.node)
 
     def _materialise(self, root: Root) -> list[Span]:
+        return self._spans_of(root, self._id(root))
+
+    def _spans_of(self, root: Root, trace: str) -> list[Span]:
         view = RequestView(self._reader, root.block, root.column)
         spans: list[Span] = []
         for node in root.block.route.nodes:
             if not view.happened(node.index):
                 continue
             for shape in (node.client_span, node.server_span):
-                if shape is not None and trace_root(root.block.route, node, shape) == root.node:
-                    span = self._span(root, view, node, shape)
+                if shape is not None and trace_root(root.block.route, node.index) == root.node:
+                    span = self._span(trace, view, node, shape)
                     if span is not None:
                         spans.append(span)
+        for follower in root.block.followers:
+            origin = follower.origin
+            if origin is None or trace_root(root.block.route, origin.node) != root.node:
+                continue
+            for column in np.flatnonzero((origin.columns == root.column) & (follower.ends() <= self._now())):
+                spans += self._spans_of(Root(follower, int(column), 0), trace)
         return spans
 
-    def _span(self, root: Root, view: RequestView, node: Node, shape: SpanShape) -> Span | None:
-        block, i = root.block, node.index
-        server = shape.kind == "SERVER"
-        number = view.run(i) if server else int(block.caller(i)[root.column])
+    def _span(self, trace: str, view: RequestView, node: Node, shape: SpanShape) -> Span | None:
+        block, i, column = view.block, node.index, view.column
+        server = shape.server
+        number = view.run(i) if server else int(block.caller(i)[column])
         if number < 0:
             return None
         run = self._reader.runs[number]
-        begin = float((block.served_at if server else block.begin)[i, root.column])
-        took = float((block.served if server else block.took)[i, root.column])
+        begin = float((block.served_at if server else block.begin)[i, column])
+        took = float((block.served if server else block.took)[i, column])
         error = view.outcome(i, served=server)
-        status = view.status if node.step is None else 0
+        status = view.status_of(i) if server and node.op.target else 0
         failed = is_error(shape, error, status)
-        facts = self._facts(view, node, server)
+        facts = self._facts(view, node, shape)
         shown = failed and error is not None and node.step is not None
         return Span(
-            self._id(root),
+            trace,
             span_id(view.key, i, server),
-            self._parent(block.route, view, node, shape),
+            self._parent(view, node, shape),
             run.spec.env.get("OTEL_SERVICE_NAME") or shape.service,
             shape.name,
             shape.kind,
@@ -224,34 +241,75 @@ class SpanStore:
             },
         )
 
-    def _facts(self, view: RequestView, node: Node, server: bool) -> SpanFacts:
+    def _facts(self, view: RequestView, node: Node, shape: SpanShape) -> SpanFacts:
+        server = shape.server
         error = view.outcome(node.index, served=server)
         block, column = view.block, view.column
         caller = int(block.caller(node.index)[column])
+        given = node.op.attributes if server else node.op.client_attributes
+        extra = {name: typed(view.text(text, node.index)) for name, text in given.items()}
+        status, path = view.status_of(node.index), view.text(node.op.target, node.index) or view.path
         if server:
             ip = self._reader.runs[caller].spec.pod_ip if caller >= 0 else ""
             port = 32768 + mix_int(caller * 131 + view.run(node.index)) % 28000
-            return SpanFacts(error, view.status, view.path, node.program.name, port, ip, "python-requests/2.32")
+            host = node.program.name
+            return SpanFacts(error, status, path, host, port, ip, "python-requests/2.32", extra)
         assert node.step is not None
-        host, port = split_address(self._reader.runs[caller].spec.env.get(node.step.call, ""))
-        return SpanFacts(error, 0, "", host, port, "", "")
+        host, port = split_address(address_in(self._reader.runs[caller].spec.env, node.step.call))
+        if error is not None and error.code.isdigit():
+            status = int(error.code)
+        return SpanFacts(error, status, path if node.op.target else "", host, port, "", "", extra)
 
-    def _parent(self, route: Route, view: RequestView, node: Node, shape: SpanShape) -> str:
-        if shape.kind == "SERVER" and node.client_span is not None:
+    def _parent(self, view: RequestView, node: Node, shape: SpanShape) -> str:
+        if shape.server and node.client_span is not None:
             return span_id(view.key, node.index, False)
+        origin = view.block.origin
+        if node.parent < 0 and origin is not None:
+            return span_id(int(origin.block.key[origin.columns[view.column]]), origin.node, False)
         if node.parent < 0 or node.new_trace:
             return ""
-        return span_id(view.key, node.parent, True)
+        return span_id(view.key, node.within, True)
+
+
+def typed(value: str) -> str | int | float | bool:
+    """An attribute as its type: text, or after ``#`` a number or truth value."""
+    if not value.startswith("#"):
+        return value
+    plain = value[1:]
+    if plain in ("true", "false"):
+        return plain == "true"
+    try:
+        return float(plain) if "." in plain else int(plain)
+    except ValueError:
+        return plain
+
+
+def home_of(root: Root) -> Root:
+    """The root of the trace that a root belongs to: of a consumed message, where it was sent."""
+    while root.node == 0 and (origin := root.block.origin) is not None:
+        first = trace_root(origin.block.route, origin.node)
+        root = Root(origin.block, int(origin.columns[root.column]), first)
+    return root
+
+
+def _consumed(block: Block, inside: NDArray[np.bool_], counts: Counter[tuple[str, str]]) -> None:
+    """Count the messages of a consumer's block as calls of their senders."""
+    if block.origin is None:
+        return
+    sent, taken = block.origin.block.route.nodes[block.origin.node].client_span, block.route.nodes[0].server_span
+    calls = int(inside.sum())
+    if sent is not None and taken is not None and calls:
+        counts[(sent.service, taken.service)] += calls
 
 
 def roots(route: Route) -> list[int]:
     """Nodes at which a trace begins."""
-    return sorted({trace_root(route, n, s) for n in route.nodes for s in (n.server_span, n.client_span) if s})
+    return sorted({trace_root(route, n.index) for n in route.nodes if n.server_span or n.client_span})
 
 
-def trace_root(route: Route, node: Node, shape: SpanShape) -> int:
-    """The node at which the trace of a node's span begins."""
-    for at in route.path(node.index):
+def trace_root(route: Route, node: int) -> int:
+    """The node at which the trace of a node's spans begins."""
+    for at in route.path(node):
         if at.new_trace or at.parent < 0:
             return at.index
     return 0
@@ -262,7 +320,7 @@ def fitting(
 ) -> NDArray[np.bool_]:
     """(n,) which requests have this span within start and duration bounds, microseconds."""
     i = node.index
-    server = shape.kind == "SERVER"
+    server = shape.server
     present = block.reached(i) if server else block.happened(i) & (block.caller(i) >= 0)
     begin = block.start * 1e6 + (block.served_at if server else block.begin)[i] * 1e3
     took = (block.served if server else block.took)[i] * 1e3

@@ -26,6 +26,7 @@ from aiopslab.sim.core.ports import (
 )
 from aiopslab.sim.core.store import Change, Store
 from aiopslab.sim.world import probes
+from aiopslab.sim.world.addresses import plain_address
 from aiopslab.sim.world.background import Background
 from aiopslab.sim.world.blocks import Block, Pieces
 from aiopslab.sim.world.connections import Attempt, Connections, Surroundings, split_address
@@ -35,13 +36,15 @@ from aiopslab.sim.world.edges import Edge, EdgeTable, blank
 from aiopslab.sim.world.effects import Effects, read_effects
 from aiopslab.sim.world.engine import Batch, Engine, Strain
 from aiopslab.sim.world.exporting import Exporter, memory_bytes
+from aiopslab.sim.world.flags import Flags
 from aiopslab.sim.world.hashing import text_key, unit_int
-from aiopslab.sim.world.images import Registry
+from aiopslab.sim.world.images import MIB, Registry
 from aiopslab.sim.world.interrupt import interrupt
-from aiopslab.sim.world.loadgen import UserLoad, address_of
-from aiopslab.sim.world.logs import Logs, render_static
+from aiopslab.sim.world.loadgen import UserLoad
+from aiopslab.sim.world.logs import STDOUT, Logs, destination, render_static
 from aiopslab.sim.world.metering import Meter, SpanMetrics
-from aiopslab.sim.world.processes import ATTACH_S, QUICK_S, missing_variable, one_shot, start_result
+from aiopslab.sim.world.oneshots import OneShots
+from aiopslab.sim.world.processes import missing_variable, one_shot, start_result
 from aiopslab.sim.world.programs import LogSpec, Program, Programs
 from aiopslab.sim.world.queueing import FREE
 from aiopslab.sim.world.requests import Reader, RequestView
@@ -49,6 +52,7 @@ from aiopslab.sim.world.retransmissions import Retransmissions
 from aiopslab.sim.world.routes import RouteTable
 from aiopslab.sim.world.runs import Run, Runs
 from aiopslab.sim.world.spans import SpanStore
+from aiopslab.sim.world.topics import Topics
 from aiopslab.sim.world.userland import bridge, bytestream
 from aiopslab.sim.world.view import View, build_view, matters, split_name
 from aiopslab.sim.world.wrk2 import Wrk2Load, is_wrk2, match_route, parse
@@ -57,7 +61,6 @@ PIECE_MAX_S = 30.0
 RETENTION_S = 3 * 3600.0
 SAMPLE_S = 15.0  # age at which a container has its first usage sample
 GENERIC_STOP_S = 0.1
-NOT_FOUND = 127  # exit code of a shell that does not know a command
 ASK_TIMEOUT_MS = 60_000.0
 Load = UserLoad | Wrk2Load
 
@@ -78,6 +81,8 @@ class SimWorld:
         self._at = kernel.now
         self._connections = Connections(self.runs, self.errors, seed)
         self._engine = Engine(programs, self.runs, self.errors)
+        self._topics = Topics(self.runs, self._engine)
+        self._oneshots = OneShots(self)
         self._meter = Meter(self.runs, seed)
         self._metrics = SpanMetrics(self.runs, self.errors)
         self._resent = Retransmissions(self.runs)
@@ -103,6 +108,7 @@ class SimWorld:
     def start(self, spec: ContainerSpec, now: float) -> StartResult:
         """Implements ``World.start``."""
         self.run_until(now)
+        self._oneshots.mount(spec)
         program = self.programs.match(spec.image)
         result = start_result(spec, program)
         run = self.runs.add(spec, program, now, listens=result.exit_after_s is None)
@@ -114,7 +120,7 @@ class SimWorld:
         elif is_wrk2(spec.image):
             return self._start_wrk2(run)
         elif result == StartResult() and (command := one_shot(spec)):
-            return self._run_once(run, command)
+            return self._oneshots.begin(run, command, self._at)
         return result
 
     def stop(self, ref: ContainerRef, now: float, grace_s: float) -> tuple[float, int]:
@@ -151,12 +157,13 @@ class SimWorld:
         """Implements ``World.forget``."""
         self.runs.forget(pod_uid)
         self._exporter.forget(pod_uid)
+        self._oneshots.forget(pod_uid)
 
     def exits(self, now: float) -> list[ContainerExit]:
         """Implements ``World.exits``."""
         self._out_of_memory(now)
         found, self._exits = self._exits, []
-        return found
+        return found + self._oneshots.poll(now)
 
     def refresh_files(self, ref: ContainerRef, files: dict[str, str], now: float) -> None:
         """Implements ``World.refresh_files``."""
@@ -193,7 +200,7 @@ class SimWorld:
         if run is None or not run.alive or now < run.started + SAMPLE_S:
             return None
         usage = self._meter.usage(run)
-        rss, cache = memory_bytes(run, now, usage.inflight, self._effects)
+        rss, cache = memory_bytes(run, now, usage, self._effects)
         return Usage(usage.cores, rss + cache // 3)
 
     def logs(self, ref: ContainerRef, query: LogQuery) -> list[LogLine] | None:
@@ -205,7 +212,9 @@ class SimWorld:
     def counters(self, now: float) -> CounterSnapshot:
         """All counters at ``now``."""
         self.run_until(now)
-        return self._exporter.snapshot(now, self._effects, self._connections, self._resent)
+        snapshot = self._exporter.snapshot(now, self._effects, self._connections, self._resent)
+        snapshot.groups = self._topics.groups(now)
+        return snapshot
 
     def exec(self, ref: ContainerRef, argv: list[str], stdin: bytes, now: float) -> ExecResult:
         """Implements ``World.exec`` with ``world/userland``."""
@@ -296,21 +305,24 @@ class SimWorld:
         """Implements ``World.run_until``."""
         while self._at < now:
             self._refresh()
-            longest = PIECE_MAX_S if self._loads else math.inf
+            longest = PIECE_MAX_S if self._loads or self._topics.busy else math.inf
             end = min(now, self._at + longest, self._due)
             self._piece(self._at, end)
             self._at = end
+            self._leaked(end)
 
     def _piece(self, start: float, end: float) -> None:
-        blocks = self._traffic(end)
+        blocks = self._traffic(start, end)
         self._pieces.add(start, blocks)
         self._metrics.add(blocks, self._routes, end)
         self._meter.record(blocks, self._routes, start, end)
+        if blocks and self._edges is not None:
+            self._meter.leak(blocks, self._routes, self._edges)
         if self._edges is not None:
             self._resent.record(blocks, self._routes, self._edges, self._load_edges)
 
-    def _traffic(self, end: float) -> list[Block]:
-        if not self._loads:
+    def _traffic(self, start: float, end: float) -> list[Block]:
+        if not self._loads and not self._topics.busy:
             return []
         assert self._edges is not None
         strain = Strain(self.runs, self._meter.strain(self._effects), self._meter.backlog_ms(), self._at)
@@ -319,7 +331,8 @@ class SimWorld:
             plan, batches = load.plan(self._routes, self._load_edges[number], end)
             blocks = [self._engine.simulate(b, self._routes, self._edges, strain) for b in batches]
             found += load.settle(plan, blocks, end)  # type: ignore[arg-type]
-        return found
+        self._topics.publish(found, self._routes, self._edges)
+        return found + self._topics.consume(self._routes, self._edges, strain, (start, end))
 
     def _refresh(self) -> None:
         """Bring view, effects and edges up to date for the time reached."""
@@ -328,15 +341,33 @@ class SimWorld:
         self._stale = False
         self._view = build_view(self._store, self.runs)
         self._effects = read_effects(self._store)
-        traced = frozenset(r.program.name for r in self.runs.alive() if r.traced and r.program is not None)
+        traced = frozenset(r.program.key for r in self.runs.alive() if r.traced and r.program is not None)
         self._routes.retrace(traced)
         self._meter.strain(self._effects)
         around = self._around()
         self._edges = EdgeTable(self.runs, self._connections, self.errors, around)
+        self._heed_flags(self._edges)
         self._load_edges = {n: self._load_edge(load, around) for n, load in self._loads.items()}
         self._due = min((r.listening_at for r in self.runs.alive() if r.listening_at > self._at), default=math.inf)
         if self._loads:
             self._due = min(self._due, self._connections.next_retry(self._at))
+
+    def _heed_flags(self, edges: EdgeTable) -> None:
+        """Let flags act that no request carries: busy cores, how many users there are."""
+        burning: dict[int, float] = {}
+        for run in self.runs.alive():
+            for burn in run.program.burns if run.program is not None else ():
+                assert run.program is not None
+                value = float(edges.flag(self._routes, run.program, burn.flag, {})[run.number])
+                if value > 0:
+                    burning[run.number] = burning.get(run.number, 0.0) + burn.cores
+        self._meter.burning = burning
+        for load in self._loads.values():
+            if isinstance(load, UserLoad) and load.run.program is not None and load.run.program.flags:
+                flags = edges.flags_of(self._routes, load.run.program, load.run.number) or Flags("")
+                count = flags.value(load.spec.count_flag, {}, -1.0)
+                traffic = flags.value(load.spec.traffic_flag, {}, 1.0) > 0
+                load.heed(count if count >= 0 else None, traffic, self._at)
 
     def _around(self) -> Surroundings:
         return Surroundings(self._view, self._effects, self._at)
@@ -377,7 +408,7 @@ class SimWorld:
         entry = self._entry(run, options.url)
         if entry is None:
             run.lines.append(
-                (self._at, f"unable to connect to {address_of(options.url)} Name or service not known")
+                (self._at, f"unable to connect to {plain_address(options.url)} Name or service not known")
             )
             return StartResult(GENERIC_STOP_S, 1)
         load = Wrk2Load(run, options, entry, self.programs, self._seed)
@@ -385,24 +416,17 @@ class SimWorld:
         self._stale = True
         return StartResult(options.duration_s + GENERIC_STOP_S, 0)
 
-    def _run_once(self, run: Run, command: tuple[str, ...]) -> StartResult:
-        """A process that ends by itself, such as an init container's check, runs in the userland."""
-        done = bridge.run(self, run, list(command), b"", self._at)
-        took_s = done.duration_s + (ATTACH_S if run.spec.stdin else 0.0)
-        output = (done.stdout + done.stderr).decode(errors="replace").splitlines()
-        run.lines += [(self._at + took_s, line) for line in output]
-        if done.exit_code == NOT_FOUND or done.error:
-            return StartResult()  # a program that only the real image has: all that is known is that it runs
-        return StartResult(QUICK_S + took_s, done.exit_code)
-
     def _entry(self, run: Run, url: str) -> Program | None:
         """The program behind a URL: what its pods run now, else the one that has the host's name."""
-        host, port = split_address(address_of(url))
+        host, port = split_address(plain_address(url))
         attempt = self._connections.attempt(run, host, port, self._around())
         if attempt.backend is not None:
             found = attempt.backend.program
         else:
-            found = self.programs.all.get(split_name(host, "")[0])
+            name, namespace = split_name(host, run.ref.namespace)
+            here = {r.program.scope for r in self.runs.alive() if r.program and r.ref.namespace == namespace}
+            known = self.programs.named(name)
+            found = next((p for p in known if p.scope in here), known[0] if known else None)
         return found if found is not None and found.serves == "http" else None
 
     def _begin_log(self, run: Run, result: StartResult) -> None:
@@ -419,8 +443,22 @@ class SimWorld:
 
     def _write(self, run: Run, specs: list[LogSpec], at: float) -> None:
         for order, spec in enumerate(specs):
+            if run.program is None or destination(run.program, spec) != STDOUT:
+                continue
             when = at + order * 1.3e-4
             run.lines.append((when, render_static(run, spec, when, {})))
+
+    def _leaked(self, now: float) -> None:
+        """Programs whose own memory has outgrown their limit at ``now``, up to which traffic was simulated."""
+        for run in list(self.runs.alive()):
+            usage = self._meter.usage(run)
+            limit = run.spec.memory_limit_bytes
+            if usage.leaked_mib and limit and run.program is not None:
+                held = run.program.resources.memory_mib + usage.leaked_mib
+                if held * MIB > limit:
+                    usage.ooms += 1
+                    self._end(run, now)
+                    self._exits.append(ContainerExit(run.ref, 137, "OOMKilled"))
 
     def _out_of_memory(self, now: float) -> None:
         """A stressor that needs more than the limit leaves: the kernel kills the largest process."""

@@ -14,12 +14,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from aiopslab.sim.world.addresses import plain_address
 from aiopslab.sim.world.blocks import Block
 from aiopslab.sim.world.edges import Edge
 from aiopslab.sim.world.engine import Batch
 from aiopslab.sim.world.hashing import mix, salted, text_key, unit
 from aiopslab.sim.world.images import split_image
-from aiopslab.sim.world.loadgen import address_of, select
+from aiopslab.sim.world.loadgen import select
 from aiopslab.sim.world.programs import Program, Programs
 from aiopslab.sim.world.routes import RouteTable
 from aiopslab.sim.world.runs import Run
@@ -118,7 +119,7 @@ class Wrk2Load:
         self.run = run
         self.options = options
         self.entry = entry
-        self.address = address_of(options.url)
+        self.address = plain_address(options.url)
         self.lanes = options.connections
         self.timeout_ms = math.inf
         self._programs = programs
@@ -193,7 +194,7 @@ class Wrk2Load:
         routes, edge = where
         variables = {n: np.full(len(keys), v, np.int64) for n, v in target.variables.items()}
         for name in target.drawn:
-            size = self._programs.vocabulary_size(name)
+            size = self._programs.vocabulary_size(self.entry, name)
             variables[name] = (unit(salted(keys, text_key(name))) * size).astype(np.int64)
         return Batch(
             routes.route(self.entry, target.route),
@@ -263,13 +264,13 @@ def match_route(entry: Program, programs: Programs, method: str, path: str) -> t
     for name, op in entry.ops.items():
         if op.method != ("GET" if method == "HEAD" else method):
             continue
-        pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(op.target))
+        pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(op.target.partition("?")[0]))
         match = re.fullmatch(pattern, path)
         if match is None:
             continue
         found = {}
         for variable, word in match.groupdict().items():
-            words = programs.words(variable)
+            words = programs.words(entry, variable)
             found[variable] = words.index(word) if word in words else 0
         return name, found
     return None

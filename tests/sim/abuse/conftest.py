@@ -15,6 +15,7 @@ from aiopslab.sim.server.auth import ADMIN
 
 START = 1748854800.0
 TOKEN = "admin-token"
+JSON = "application/json"
 
 
 class Client:
@@ -30,20 +31,16 @@ class Client:
         """The Authorization header."""
         return {"Authorization": f"Bearer {self.token}"}
 
-    async def __call__(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Any:
+    async def __call__(self, method: str, path: str, body: Any = None, content_type: str = JSON) -> Any:
         """``(code, JSON or text)``."""
         raw = body if body is None or isinstance(body, str | bytes) else json.dumps(body)
         headers = {**self.headers, **({"Content-Type": content_type} if body is not None else {})}
         async with self.http.request(method, path, headers=headers, data=raw) as response:
             text = await response.text(errors="replace")
-            is_json = response.content_type == "application/json"
-            return response.status, json.loads(text) if is_json and text else text
-
-
-@pytest.fixture(scope="session")
-def bare() -> Assembly:
-    """A settled bare cluster."""
-    return assemble(7, START, bare=True, root_ca="PEM")
+            try:
+                return response.status, json.loads(text)
+            except ValueError:  # plain text, or the lines of a watch
+                return response.status, text
 
 
 @pytest.fixture
@@ -51,6 +48,6 @@ async def client() -> AsyncIterator[Client]:
     """A fresh served cluster."""
     cluster = assemble(7, START, bare=False, root_ca="PEM")
     server = TestServer(build_app(cluster.api, cluster.world, {TOKEN: ADMIN}))
-    await server.start_server(handler_cancellation=True)
+    await server.start_server()
     async with TestClient(server) as http:
         yield Client(http, cluster)

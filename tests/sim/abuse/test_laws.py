@@ -14,6 +14,7 @@ from aiopslab.sim.core.api import Api, DeleteOptions
 from aiopslab.sim.core.apierrors import ApiError
 from aiopslab.sim.core.options import WriteOptions
 from aiopslab.sim.core.store import Key
+from aiopslab.sim.server.auth import ADMIN
 
 MAPS = "configmaps"
 names = st.sampled_from(["a", "b", "c"])
@@ -28,7 +29,9 @@ def patch_of(kind: str, name: str, data: dict[str, str]) -> Any:
     if kind == "json":
         return [{"op": "add", "path": f"/data/{field}", "value": value}]
     body: dict[str, Any] = {"data": data}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, **body} if kind == "apply" else body
+    if kind == "apply":
+        body |= {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
+    return body
 
 
 class Laws(RuleBasedStateMachine):
@@ -43,14 +46,14 @@ class Laws(RuleBasedStateMachine):
         self.model: dict[str, dict[str, str]] = {}
         self.stale: dict[str, dict[str, Any]] = {}
         self.start = self.api.store.revision
-        self.replayed = {k: o for k, o in self._stored().items()}
+        self.replayed = self._stored()
         self.last = self.start
 
     def _stored(self) -> dict[str, dict[str, Any]]:
         return {o["metadata"]["name"]: o for o in self.api.list(MAPS, "default") if o["metadata"]["name"] in "abc"}
 
     def _options(self, dry: bool = False, manager: str = "m") -> WriteOptions:
-        return WriteOptions(manager, dry_run=dry, force=True)
+        return WriteOptions(manager, dry_run=dry, force=True, user=ADMIN)
 
     def _refused(self, call: Any, *codes: int) -> None:
         before = self.api.store.revision
@@ -173,5 +176,5 @@ class Laws(RuleBasedStateMachine):
 
 TestLaws = Laws.TestCase
 TestLaws.settings = settings(
-    max_examples=15, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -92,21 +91,21 @@ def test_the_life_of_a_release(lab, namespace, chart, helm):
     assert seen == {"existing": '{"a":"1"}', "batch": "true"}
     assert f"{helm}things" in lab.kubectl("get", "crd", "-o", "name").out
 
-    upgraded = lab.run(helm, "upgrade", "rel", str(chart), *here, "--set", "replicas=3", "--wait", "--timeout", "40s")
+    waiting = ("--wait", "--timeout", "40s")
+    upgraded = lab.run(helm, "upgrade", "rel", str(chart), *here, "--set", "replicas=3", *waiting)
     assert upgraded.code == 0, upgraded.err
     assert lab.kubectl("get", "deploy", "rel-web", *here, "-o", "jsonpath={.status.readyReplicas}").out == "3"
     assert lab.run(helm, "rollback", "rel", "1", *here, "--wait", "--timeout", "40s").code == 0
     assert lab.kubectl("get", "deploy", "rel-web", *here, "-o", "jsonpath={.spec.replicas}").out == "2"
     history = as_json(lab.run(helm, "history", "rel", *here, "-o", "json"))
-    assert [(h["revision"], h["status"]) for h in history] == [(1, "superseded"), (2, "superseded"), (3, "deployed")]
+    assert [h["status"] for h in history] == ["superseded", "superseded", "deployed"]
     assert as_json(lab.run(helm, "status", "rel", *here, "-o", "json"))["info"]["status"] == "deployed"
     assert "kind: Deployment" in lab.run(helm, "get", "manifest", "rel", *here).out
     assert as_json(lab.run(helm, "get", "values", "rel", *here, "--revision", "2", "-o", "json")) == {"replicas": 3}
 
     assert lab.run(helm, "uninstall", "rel", *here, "--wait", "--timeout", "40s").code == 0
     assert lab.kubectl("get", "deploy,rs,configmap/rel-seen", *here, "--ignore-not-found").out == ""
-    assert as_json(lab.run(helm, "list", *here, "-a" if helm == "helm3" else "--all-namespaces", "-o", "json")) == [] or helm == "helm"
-    shutil.rmtree(chart)
+    assert as_json(lab.run(helm, "list", *here, "-o", "json")) == []
 
 
 def test_a_failed_hook_fails_the_release(lab, namespace, chart, helm):

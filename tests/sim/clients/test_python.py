@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,6 +13,11 @@ import pytest
 from kubernetes import client as k8s
 from kubernetes import config, dynamic, stream, watch
 from kubernetes.aio.stream import WsApiClient
+
+# The client's WebSockets are left to the garbage collector.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning"
+)
 
 APP = "hipster-shop"
 CRD: dict[str, Any] = {
@@ -43,17 +47,15 @@ CRD: dict[str, Any] = {
         ],
     },
 }
-TYPED_LISTS = [
-    ("CoreV1Api", name)
-    for name in (
-        "list_config_map_for_all_namespaces list_endpoints_for_all_namespaces list_event_for_all_namespaces "
-        "list_limit_range_for_all_namespaces list_namespace list_node list_persistent_volume "
-        "list_persistent_volume_claim_for_all_namespaces list_pod_for_all_namespaces "
-        "list_pod_template_for_all_namespaces list_replication_controller_for_all_namespaces "
-        "list_resource_quota_for_all_namespaces list_secret_for_all_namespaces "
-        "list_service_account_for_all_namespaces list_service_for_all_namespaces"
-    ).split()
-] + [
+CORE = """
+    list_config_map_for_all_namespaces list_endpoints_for_all_namespaces list_event_for_all_namespaces
+    list_limit_range_for_all_namespaces list_namespace list_node list_persistent_volume
+    list_persistent_volume_claim_for_all_namespaces list_pod_for_all_namespaces
+    list_pod_template_for_all_namespaces list_replication_controller_for_all_namespaces
+    list_resource_quota_for_all_namespaces list_secret_for_all_namespaces
+    list_service_account_for_all_namespaces list_service_for_all_namespaces
+"""
+TYPED_LISTS = [("CoreV1Api", name) for name in CORE.split()] + [
     ("AppsV1Api", "list_deployment_for_all_namespaces"),
     ("AppsV1Api", "list_replica_set_for_all_namespaces"),
     ("AppsV1Api", "list_stateful_set_for_all_namespaces"),
@@ -82,6 +84,7 @@ TYPED_LISTS = [
     ("AdmissionregistrationV1Api", "list_mutating_webhook_configuration"),
     ("ApiextensionsV1Api", "list_custom_resource_definition"),
 ]
+
 
 @contextmanager
 def connected(lab: Any) -> Iterator[k8s.ApiClient]:
@@ -145,6 +148,9 @@ def test_typed_lists_of_every_kind(lab, namespace):
         "list_stateful_set_for_all_namespaces",
         "list_persistent_volume",
         "list_csi_driver",
+        "list_csi_node",
+        "list_role_for_all_namespaces",
+        "list_role_binding_for_all_namespaces",
         "list_volume_attachment",
         "list_ingress_class",
         "list_validating_webhook_configuration",
@@ -212,26 +218,42 @@ def test_watch_and_execute(lab, namespace):
             )  # fmt: skip
             open_stream.write_stdin("typed\n")
             open_stream.run_forever(timeout=10)
-            assert open_stream.read_stdout() == "typed\n"
+            assert open_stream.read_stdout(timeout=5) == "typed\n"
             assert open_stream.returncode == 3
         assert core.delete_namespaced_pod("p", namespace).metadata.name == "p"
+
+
+def test_a_shell_that_is_typed_into(lab):
+    with connected(lab) as client:
+        pod = k8s.CoreV1Api(client).list_namespaced_pod(APP, label_selector="app=redis-cart").items[0]
+        run = k8s.CoreV1Api(client).connect_get_namespaced_pod_exec
+        shell = stream.stream(
+            run, pod.metadata.name, APP, command=["/bin/sh"],
+            stdin=True, stdout=True, stderr=True, tty=False, _preload_content=False,
+        )  # fmt: skip
+        shell.update(timeout=1)
+        shell.write_stdin("cd /tmp\n")
+        shell.write_stdin("pwd\n")
+        assert shell.readline_stdout(timeout=3) == "/tmp"
+        shell.write_stdin("echo oops >&2\n")
+        assert shell.readline_stderr(timeout=3) == "oops"
+        shell.write_stdin("exit\n")
+        shell.run_forever(timeout=3)
+        assert shell.returncode == 0
 
 
 def test_port_forward_by_channels(lab):
     with connected(lab) as client:
         name = k8s.CoreV1Api(client).list_namespaced_pod(APP, label_selector="app=frontend").items[0].metadata.name
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the client leaves its socket pair to the garbage collector
-            forward = stream.portforward(
-                k8s.CoreV1Api(client).connect_get_namespaced_pod_portforward, name, APP, ports="8080"
-            )
-            http = forward.socket(8080)
-            http.setblocking(True)
-            http.settimeout(10)
-            http.sendall(b"GET / HTTP/1.1\r\nHost: frontend\r\nConnection: close\r\n\r\n")
-            assert http.recv(100).startswith(b"HTTP/1.1 200 OK\r\n")
-            http.close()
-            forward.close()
+        connect = k8s.CoreV1Api(client).connect_get_namespaced_pod_portforward
+        forward = stream.portforward(connect, name, APP, ports="8080")
+        http = forward.socket(8080)
+        http.setblocking(True)
+        http.settimeout(10)
+        http.sendall(b"GET / HTTP/1.1\r\nHost: frontend\r\nConnection: close\r\n\r\n")
+        assert http.recv(100).startswith(b"HTTP/1.1 200 OK\r\n")
+        http.close()
+        forward.close()
 
 
 def test_logs_and_subresources(lab):

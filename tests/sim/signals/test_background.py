@@ -9,6 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aiopslab.cluster.embedded import sim_command
+from aiopslab.errors import UsageError
+from aiopslab.session.options import RunOptions
+from aiopslab.session.stage import cluster_options
 from aiopslab.sim.assemble import make_core
 from aiopslab.sim.core.options import WriteOptions
 from aiopslab.sim.core.ports import ContainerRef, ContainerSpec, LogQuery
@@ -132,3 +136,31 @@ def test_programs_chatter_now_and_then(tmp_path: Path, level: Any) -> None:
     assert (15 < len(lines) < 45) if level == "light" else not lines
     half = world.logs(ref, LogQuery(since=START + 1800)) or []
     assert half == [line for line in lines if line.at >= START + 1800]
+
+
+def test_a_line_of_several_rows_stays_together(tmp_path: Path) -> None:
+    """A multi-line message becomes one log line per row, in order, each with the time it was written at."""
+    manifest = CHATTY.replace('"warn: {pod} {serial}"', '"warn: {pod}\\n   at A\\n   at B"')
+    (tmp_path / "apps/echo").mkdir(parents=True)
+    (tmp_path / "apps/echo/sim.toml").write_text(manifest)
+    kernel, _ = make_core(1, START)
+    world = SimWorld(kernel, kernel.store, Programs.load([tmp_path]), 1, Background("full", 1))
+    ref = ContainerRef("ns", "echo-0", "u", "c", 0)
+    world.start(ContainerSpec(ref, "echo:1", (), {}, {}, {}, "n1", "10.0.0.1", None, None), START)
+    kernel.advance(START + 1800)
+    lines = world.logs(ref, LogQuery()) or []
+    assert len(lines) >= 9 and len(lines) % 3 == 0
+    for first in range(0, len(lines), 3):
+        assert [line.text for line in lines[first : first + 3]] == ["warn: echo-0", "   at A", "   at B"]
+        assert len({line.at for line in lines[first : first + 3]}) == 1
+
+
+def test_the_setting_reaches_the_process_and_the_record() -> None:
+    options = RunOptions(noise="light")
+    assert options.as_config("stepped")["noise"] == "light"
+    command = sim_command(Path("d"), cluster_options(options))
+    assert command[command.index("--noise") + 1] == "light"
+    assert "--noise" not in sim_command(Path("d"), cluster_options(RunOptions()))
+    with pytest.raises(UsageError, match="full noise needs a baseline of at least 420 s, not 60"):
+        RunOptions(noise="full", baseline_s=60).check()
+    RunOptions(noise="full").check()

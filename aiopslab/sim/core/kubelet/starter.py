@@ -8,6 +8,7 @@ from aiopslab.sim.core.controllers.pods import quantity
 from aiopslab.sim.core.kubelet.env import ConfigError, environment, expand
 from aiopslab.sim.core.kubelet.images import Pull, duration, image_id
 from aiopslab.sim.core.kubelet.run import ContainerRun
+from aiopslab.sim.core.kubelet.volumes import shared_mounts
 from aiopslab.sim.core.ports import ContainerRef, ContainerSpec
 from aiopslab.sim.core.store import Obj
 
@@ -214,6 +215,7 @@ class Starter:
             memory_limit_bytes=int(quantity(limits["memory"])) if limits.get("memory") else None,
             tty=bool(run.spec.get("tty")),
             stdin=bool(run.spec.get("stdin")),
+            shared=shared_mounts(pod, run.spec),
         )
 
 

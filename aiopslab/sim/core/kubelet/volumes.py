@@ -118,6 +118,13 @@ class VolumeSource:
         return content
 
 
+def shared_mounts(pod: Obj, container: Obj) -> dict[str, str]:
+    """Where a container mounts its pod's emptyDir volumes: path to volume name."""
+    shared = {volume["name"] for volume in pod["spec"].get("volumes") or () if "emptyDir" in volume}
+    mounts = container.get("volumeMounts") or ()
+    return {m["mountPath"].rstrip("/"): m["name"] for m in mounts if m["name"] in shared and not m.get("subPath")}
+
+
 def uses(pod: Obj, resource: str, name: str) -> bool:
     """Whether a pod mounts this ConfigMap or Secret as a volume."""
     field, key = ("configMap", "name") if resource == "configmaps" else ("secret", "secretName")

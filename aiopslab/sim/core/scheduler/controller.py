@@ -101,9 +101,7 @@ class Scheduler(Base):
             if old is None or change.type == "DELETED":
                 return True
             room = [(node.get("status") or {}).get("allocatable") for node in (old, new)]
-            return not (
-                room[0] == room[1] and old["spec"] == new["spec"] and labels_of(old) == labels_of(new)
-            )
+            return not (room[0] == room[1] and old["spec"] == new["spec"] and labels_of(old) == labels_of(new))
         return resource in ("persistentvolumeclaims", "persistentvolumes", "storage.k8s.io/storageclasses")
 
     # One pod ----------------------------------------------------------------------------------------------
@@ -151,9 +149,7 @@ class Scheduler(Base):
         bind(self.api, key.namespace, key.name, {"target": {"name": node}}, WriteOptions(manager=MANAGER))
         self._waiting.pop(key, None)
         text = f"Successfully assigned {key.namespace}/{key.name} to {node}"
-        self.api.event(
-            self.store.get(key) or pod, "Normal", "Scheduled", text, SCHEDULER_NAME, action="Binding"
-        )
+        self.api.event(self.store.get(key) or pod, "Normal", "Scheduled", text, SCHEDULER_NAME, action="Binding")
 
     def _try_preemption(self, key: Key, asked: Wanted, failures: dict[str, Failure]) -> None:
         reasons = Counter(reason for failure in failures.values() for reason in failure.reasons)
@@ -168,9 +164,7 @@ class Scheduler(Base):
         self._fail(key, asked.pod, text + (tail or f"0/{len(failures)} nodes are available."))
         current = self.store.get(key)
         if current is not None:
-            self.api.put_status(
-                key, {**(current.get("status") or {}), "nominatedNodeName": victims.node}, MANAGER
-            )
+            self.api.put_status(key, {**(current.get("status") or {}), "nominatedNodeName": victims.node}, MANAGER)
         for victim in victims.victims:
             self._evict(victim, asked.pod, victims.node)
 

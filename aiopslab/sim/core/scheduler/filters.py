@@ -165,9 +165,7 @@ def fits(pod: Obj, node: Obj) -> bool:
     if not affinity_allows(pod, node):
         return False
     taints = node["spec"].get("taints") or ()
-    return all(
-        taint["effect"] not in ("NoSchedule", "NoExecute") or tolerated(pod, taint) for taint in taints
-    )
+    return all(taint["effect"] not in ("NoSchedule", "NoExecute") or tolerated(pod, taint) for taint in taints)
 
 
 def wanted(pod: Obj, terms: Terms, volume_terms: list[Obj]) -> Wanted:

@@ -51,9 +51,7 @@ def tail(wanted: Wanted, failures: dict[str, Failure]) -> str:
         return "not eligible due to preemptionPolicy=Never."
     helpless = sum(not failure.resolvable for failure in failures.values())
     parts = [
-        f"{count} {text}"
-        for count, text in ((helpless, NOT_HELPFUL), (total - helpless, NO_VICTIMS))
-        if count
+        f"{count} {text}" for count, text in ((helpless, NOT_HELPFUL), (total - helpless, NO_VICTIMS)) if count
     ]
     return f"0/{total} nodes are available: {', '.join(sorted(parts))}."
 
@@ -61,9 +59,7 @@ def tail(wanted: Wanted, failures: dict[str, Failure]) -> str:
 def _victims(wanted: Wanted, info: NodeInfo) -> list[Obj]:
     """The fewest pods of lower priority whose removal makes the pod fit; none when it cannot fit."""
     own = priority(wanted.pod)
-    lower = {
-        key: use.obj for key, use in info.pods.items() if priority(use.obj) < own and not deleting(use.obj)
-    }
+    lower = {key: use.obj for key, use in info.pods.items() if priority(use.obj) < own and not deleting(use.obj)}
     if not lower or check(wanted, info.without(set(lower))) is not None:
         return []
     gone: set[Key] = set(lower)

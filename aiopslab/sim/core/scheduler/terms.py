@@ -74,9 +74,7 @@ class Terms:
         for info in nodes:
             value = info.labels.get(key)
             if value is not None:
-                found[key, value] += sum(
-                    self._selects(term, self._pod, use.obj) for use in info.pods.values()
-                )
+                found[key, value] += sum(self._selects(term, self._pod, use.obj) for use in info.pods.values())
         return found
 
     def _selects(self, term: Obj, holder: Obj, other: Obj) -> bool:

@@ -279,6 +279,8 @@ def _typed(value: Any, node: Node) -> Any:
         return _typed_struct(value, node) if isinstance(value, dict) else value
     if shape == "list" and isinstance(value, list):
         elem = node.elem
+        if None in value:
+            value = [_zero(elem) if item is None else item for item in value]
         return [_typed(item, elem) for item in value] if elem.shape != "scalar" else list(value)
     if shape == "map" and isinstance(value, dict):
         elem = node.elem
@@ -287,6 +289,13 @@ def _typed(value: Any, node: Node) -> Any:
     if node.name == QUANTITY and isinstance(value, str | int | float):
         return canonical_quantity(value)
     return value
+
+
+def _zero(node: Node) -> Any:
+    """What Go makes of a null in a list."""
+    if node.shape == "struct":
+        return {}
+    return {"string": "", "integer": 0, "boolean": False}.get(node.type) if node.shape == "scalar" else None
 
 
 @lru_cache(maxsize=1024)

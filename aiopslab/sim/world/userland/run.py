@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from aiopslab.sim.core.ports import ExecResult
-from aiopslab.sim.world.userland import files, network, redis, system, text  # noqa: F401  (they register programs)
+from aiopslab.sim.world.userland import (  # noqa: F401  (they register programs)
+    archive,
+    files,
+    network,
+    redis,
+    system,
+    text,
+)
 from aiopslab.sim.world.userland.io import PROGRAMS, Io, OutputLimit
 from aiopslab.sim.world.userland.machine import Machine
 from aiopslab.sim.world.userland.shell import Shell
@@ -59,6 +66,7 @@ BUSYBOX = frozenset(
         "sort",
         "stat",
         "tail",
+        "tar",
         "tee",
         "test",
         "time",
@@ -118,6 +126,7 @@ DEBIAN = frozenset(
         "sort",
         "stat",
         "tail",
+        "tar",
         "tee",
         "test",
         "timeout",

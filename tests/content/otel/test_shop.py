@@ -1,0 +1,118 @@
+"""The demo on the embedded cluster: its traffic, and what each flag makes of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+SERVICES = {
+    "accounting", "ad", "cart", "checkout", "currency", "email", "flagd", "fraud-detection", "frontend",
+    "frontend-proxy", "payment", "product-catalog", "quote", "recommendation", "shipping",
+}  # fmt: skip
+ORDER = "oteldemo.CheckoutService/PlaceOrder"
+
+
+async def order(shop: Any) -> list[Any]:
+    """The spans of one order."""
+    now = await shop.wait(20)
+    for spans in await shop.traces.traces("checkout", now - 160, now - 20, operation=ORDER):
+        return spans
+    raise AssertionError("no orders")
+
+
+async def test_a_healthy_shop(shop: Any, namespace: str) -> None:
+    assert set(await shop.traces.services()) >= SERVICES
+    errors = 'sum(traces_span_metrics_calls_total{status_code="STATUS_CODE_ERROR"})'
+    assert await shop.metrics.value(errors, await shop.wait(1)) is None
+    # Closed-loop users at about one task in 5.5 s; a request is one span at each layer.
+    ingress = await shop.calls("frontend-proxy", "ingress")
+    assert 4 < ingress < 9
+    assert abs(await shop.calls("frontend", "GET|POST") - ingress) < 0.3 * ingress
+    await check_an_order(shop)
+    await check_logs(shop)
+    lag = 'kafka_consumer_group_lag_sum{group="fraud-detection"}'
+    assert await shop.value(lag) <= 1
+    assert await shop.value('kafka_consumer_group_members{group="accounting"}') == 1
+    objects = await shop.kube.list("pods", namespace)
+    assert all(s["restartCount"] == 0 for pod in objects for s in pod["status"]["containerStatuses"])
+
+
+async def check_an_order(shop: Any) -> None:
+    spans = await order(shop)
+    by_id = {span.span_id: span for span in spans}
+    names = Counter((span.service, span.operation, span.kind) for span in spans)
+    roots = [span for span in spans if span.parent_id not in by_id]
+    assert [(r.service, r.operation, r.kind) for r in roots] == [("frontend-proxy", "ingress", "server")]
+    for wanted in (
+        ("frontend-proxy", "router frontend egress", "client"),
+        ("frontend", "POST", "server"),
+        ("frontend", "POST /api/checkout", "server"),
+        ("frontend", "executing api route (pages) /api/checkout", "internal"),
+        ("frontend", "grpc.oteldemo.CheckoutService/PlaceOrder", "client"),
+        ("checkout", ORDER, "server"),
+        ("checkout", "prepareOrderItemsAndShippingQuoteFromCart", "internal"),
+        ("checkout", "orders publish", "producer"),
+        ("payment", "grpc.oteldemo.PaymentService/Charge", "server"),
+        ("payment", "charge", "internal"),
+        ("cart", "POST /oteldemo.CartService/EmptyCart", "server"),
+        ("cart", "HMSET", "client"),
+        ("accounting", "order-consumed", "consumer"),
+        ("fraud-detection", "orders process", "consumer"),
+    ):
+        assert names[wanted] == 1, wanted
+    for span in spans:
+        parent = by_id.get(span.parent_id)
+        if parent is not None and parent.kind != "producer" and span.kind != "producer":
+            assert parent.start_us - 2 <= span.start_us
+            assert span.start_us + span.duration_us <= parent.start_us + parent.duration_us + 3
+    sent = next(span for span in spans if span.kind == "producer")
+    assert all(s.parent_id == sent.span_id for s in spans if s.kind == "consumer")
+
+
+async def check_logs(shop: Any) -> None:
+    assert await shop.logs("checkout") == ""  # OTLP only
+    assert "Kafka Server started" in await shop.logs("kafka")
+    assert " - Targeted ad request received for [" in await shop.logs("ad")
+    assert "Order confirmation email sent for order" in await shop.logs("email")
+    assert '"msg":"Transaction complete."' in await shop.logs("payment")
+
+
+async def test_flags_act_through_flagd(shop: Any, namespace: str) -> None:
+    failed = {"status_code": "STATUS_CODE_ERROR"}
+    await shop.flag("paymentFailure", "100%", restart=False)
+    await shop.wait(150)
+    assert await shop.calls("payment", "charge", **failed) == 0.0  # flagd still has its copy
+    await shop.flag("paymentFailure", "100%")
+    await shop.flag("kafkaQueueProblems", "on", restart=False)
+    await shop.wait(180)
+    for service, name in (("payment", "charge"), ("checkout", ORDER), ("frontend", "POST /api/checkout")):
+        assert await shop.calls(service, name, "1m", **failed) > 0, service
+        assert await shop.calls(service, name, "1m", status_code="STATUS_CODE_UNSET") == 0, service
+    text = (
+        "⨯ Error: 13 INTERNAL: failed to charge card: could not charge the card: rpc error: code = Unknown desc = "
+    )
+    assert f"{text}Payment request failed. Invalid token." in await shop.logs("frontend")
+    assert await shop.calls("email", "POST /send_order_confirmation", "1m") == 0
+
+    await shop.flag("paymentFailure", "off")  # and what was written before comes into force
+    await shop.flag("productCatalogFailure", "on")
+    await shop.wait(150)
+    lag = 'kafka_consumer_group_lag_sum{group="fraud-detection"}'
+    assert await shop.value(lag) > 100
+    assert await shop.value('kafka_consumer_group_lag_sum{group="accounting"}') < 20
+    product = "oteldemo.ProductCatalogService/GetProduct"
+    share = await shop.calls("product-catalog", product, **failed) / await shop.calls("product-catalog", product)
+    assert 0.04 < share < 0.2  # one product of ten
+    await check_a_leak_and_busy_cores(shop, namespace)
+
+
+async def check_a_leak_and_busy_cores(shop: Any, namespace: str) -> None:
+    await shop.flag("emailMemoryLeak", "1000x", restart=False)
+    await shop.flag("adHighCpu", "on")
+    await shop.wait(240)
+    (pod,) = await shop.kube.list("pods", namespace, labels="opentelemetry.io/name=email")
+    status = pod["status"]["containerStatuses"][0]
+    assert status["restartCount"] >= 1
+    assert status["lastState"]["terminated"]["reason"] == "OOMKilled"
+    cpu = f'sum(rate(container_cpu_usage_seconds_total{{namespace="{namespace}",container="ad"}}[1m]))'
+    assert await shop.value(cpu) > 3
