@@ -1,4 +1,4 @@
-"""Shapes that the modified shop of 2022 shares with the stock one: calls, noise, what a fault leaves alone; and logs.
+"""Shapes that the modified shop of 2022 shares with the stock one: calls, noise, what a fault leaves alone; logs.
 
 That shop reads its catalogue and ads from SQL, logs each step and has extra spans, so its latencies, span counts
 and log volumes are its own. The calls between services, the stock users, the way samples scatter from minute to

@@ -1,7 +1,8 @@
 """The shop on an embedded cluster inside this process: deploy, load, break, read the figures.
 
 No sockets and no lab: the objects of the chart go to the cluster's API as they are, faults are the chaos objects
-that the lab would make, and the figures are counters at each scrape and the columns that all spans are read from. Times are virtual seconds, figures in the units of their names.
+that the lab would make, and the figures are counters at each scrape and the columns that all spans are read
+from. Times are virtual seconds, figures in the units of their names.
 """
 
 from __future__ import annotations

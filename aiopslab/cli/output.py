@@ -37,8 +37,12 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    rows = list(rows)
     for index, column in enumerate(columns):
-        table.add_column(column, no_wrap=index == 0, overflow="fold")
+        # Ids are copied from here: only the last column, which is prose, may be broken.
+        longest = max((len(line) for row in rows for line in row[index].splitlines()), default=0)
+        prose = index == len(columns) - 1
+        table.add_column(column, no_wrap=not prose, min_width=None if prose else longest, overflow="fold")
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     console().print(table)

@@ -1,6 +1,6 @@
 """Problems both ways: the recorded solution is right, doing nothing is wrong wherever something is.
 
-By default some tasks of each problem are solved and the others ignored, with the variants in turn;
+By default each problem is solved in one of its tasks and every second one ignored in another;
 AIOPSLAB_E2E=all plays every id both ways.
 """
 
@@ -13,24 +13,25 @@ from typing import Any
 import pytest
 
 from aiopslab.catalog import Catalog
-from aiopslab.catalog.manifests import Problem
 from aiopslab.grading import grade
 
 CATALOG = Catalog.load([])
 EVERYTHING = os.environ.get("AIOPSLAB_E2E") == "all"
 
 
-def ids_of(problem: Problem, first: int) -> Iterator[str]:
-    """All ids of ``problem``; by default every second task, from the ``first`` on, with the variants in turn."""
-    if EVERYTHING:
-        yield from problem.task_ids()
-        return
-    for number, task in list(enumerate(problem.tasks))[first::2]:
-        yield f"{problem.id}-{task}-{number % len(problem.variants) + 1}"
+def ids(first: int, every: int = 1) -> Iterator[str]:
+    """All ids; by default one of every ``every``-th problem, with tasks and variants in turn from ``first`` on."""
+    for number, problem in enumerate(CATALOG.problems.values()):
+        turn = number + first
+        if EVERYTHING:
+            yield from problem.task_ids()
+        elif number % every == 0:
+            task, variants = problem.tasks[turn % len(problem.tasks)], len(problem.variants)
+            yield f"{problem.id}-{task}-{turn % variants + 1}"
 
 
-SOLVED = [one for problem in CATALOG.problems.values() for one in ids_of(problem, 0)]
-IGNORED = [one for problem in CATALOG.problems.values() for one in ids_of(problem, 1)]
+SOLVED = list(ids(first=0))
+IGNORED = list(ids(first=1, every=2))
 INVESTIGATED = ["hipster-scale-zero-incident-3", "hipster-network-delay-localization-2"]
 if EVERYTHING:
     INVESTIGATED = [task_id for task_id in SOLVED if "-incident-" in task_id or "-network-delay-" in task_id]

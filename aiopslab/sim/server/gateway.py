@@ -78,9 +78,9 @@ class Gateway:
         if not info.is_resource:
             self._authorize(call, Action(info.verb, path=info.path))
             return await paths.answer(call)
-        if self.server.policy.hides(call.user, info.group):
-            return page_not_found()
-        call.kind = call.api.kinds.find(info.group, info.version, info.resource)
+        # A hidden group is treated as an unknown one: the rights come first, then the resource is not there.
+        if not self.server.policy.hides(call.user, info.group):
+            call.kind = call.api.kinds.find(info.group, info.version, info.resource)
         self._authorize(call, _action(info), call.kind)
         if call.kind is None:
             return page_not_found()

@@ -223,50 +223,58 @@ class Engine:
         """Fill in which run answers each call and whether the call is made at all; the edges that are used."""
         routes, table = state
         edges: list[Edge | None] = [None]
+        sizes: dict[str, NDArray[np.uint8]] = {}
+        unused: set[int] = set()  # calls that no request makes; their edges need not exist
         for node in batch.route.nodes[1:]:
+            i, step = node.index, node.step
+            assert step is not None
             if wanted is not None:
-                wanted[node.index] = row = self._wants(batch, node, state, run, wanted[node.parent])
-                if not row.any():
+                wanted[i] = wanted[node.parent]
+                if step.each and node.parent not in unused:
+                    self._loop(batch, node, wanted[i], sizes)
+                if step.when is not None and node.parent not in unused:
+                    wanted[i] &= self._flagged(batch, node, state, run[node.parent])
+                if node.parent in unused or (step.when is not None and not wanted[i].any()):
+                    unused.add(i)
                     edges.append(None)
-                    run[node.index] = -1
+                    run[i] = -1
                     continue
             if node.local:
                 edges.append(None)
-                run[node.index] = run[node.parent]
+                run[i] = run[node.parent]
                 continue
             edge = table.edge(routes, node.edge)
             edges.append(edge)
-            np.take(edge.backend, run[node.parent], out=run[node.index])
+            np.take(edge.backend, run[node.parent], out=run[i])
         return edges
 
-    def _wants(
-        self,
-        batch: Batch,
-        node: Node,
-        state: tuple[RouteTable, EdgeTable],
-        run: NDArray[np.int32],
-        row: NDArray[np.bool_],
+    def _loop(self, batch: Batch, node: Node, row: NDArray[np.bool_], sizes: dict[str, NDArray[np.uint8]]) -> None:
+        """Clear in ``row`` the requests whose set has fewer members than the loop has rounds so far."""
+        assert node.step is not None
+        name = node.step.each
+        if not self._programs.is_set(batch.route.nodes[node.parent].program, name):
+            return
+        if name not in sizes:
+            sizes[name] = np.bitwise_count(batch.variables.get(name, np.zeros(len(batch.key), np.int64)))
+        row &= sizes[name] > node.repeat
+
+    def _flagged(
+        self, batch: Batch, node: Node, state: tuple[RouteTable, EdgeTable], callers: NDArray[np.int32]
     ) -> NDArray[np.bool_]:
-        step, caller = node.step, batch.route.nodes[node.parent].program
-        assert step is not None
-        none = np.zeros(len(batch.key), np.int64)
-        if step.each and self._programs.is_set(caller, step.each):
-            row = row & (np.bitwise_count(batch.variables.get(step.each, none)) > node.repeat)
-        if step.when is not None:
-            share = state[1].share(state[0], caller, step.when)
-            callers = run[node.parent]
-            variable = next(iter(step.when.context.values()), "")
-            if not variable:
-                wanted = share[callers]
-            elif not share.any():
-                wanted = np.zeros(len(callers))
-            else:
-                wanted = share[callers, self._word(batch, node, variable) % share.shape[1]]
-            if wanted.all() and (wanted >= 1.0).all():
-                return row
-            draw = unit(salted(batch.key, text_key("when", step.when.flag, batch.route.name, node.parent)))
-            row = row & ((draw >= 1.0 - wanted) if step.when.unless else (draw < wanted))
-        return row
+        """(n,) the requests that a step with a flag is for."""
+        assert node.step is not None
+        when = node.step.when
+        assert when is not None
+        share = state[1].share(state[0], batch.route.nodes[node.parent].program, when)
+        variable = next(iter(when.context.values()), "")
+        if not variable:
+            chosen = share[callers]
+        elif not share.any():
+            return np.zeros(len(callers), bool)
+        else:
+            chosen = share[callers, self._word(batch, node, variable) % share.shape[1]]
+        draw = unit(salted(batch.key, text_key("when", when.flag, batch.route.name, node.parent)))
+        return draw >= 1.0 - chosen if when.unless else draw < chosen
 
     def _word(self, batch: Batch, node: Node, variable: str) -> NDArray[np.int64]:
         """Number of the word that a request variable has inside a call: what the calls on the way were given,

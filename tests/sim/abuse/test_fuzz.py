@@ -13,6 +13,7 @@ import pytest
 from aiopslab.sim.core.kinds import Kind, Kinds
 from aiopslab.sim.core.schema.nodes import Node, node_for
 
+JSON = "application/json"
 PATCHES = {
     "merge": "application/merge-patch+json",
     "strategic": "application/strategic-merge-patch+json",
@@ -143,11 +144,14 @@ def hash_of(kind: Kind) -> int:
 
 
 BROKEN_BODIES = (
-    b"", b"{", b"null", b"[]", b"5", b'"x"', b"\xff\xfe", b"k8s\0", b"k8s\0\xff\xff\xff\xff\x0f", b"a: b: c", b"{}" * 3,
-    b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"metadata":{"name":"b"}}', b"[" * 5000, b'{"a":' * 2000,
+    b"", b"{", b"null", b"[]", b"5", b'"x"', b"\xff\xfe", b"k8s\0", b"k8s\0\xff\xff\xff\xff\x0f",
+    b"a: b: c", b"{}" * 3,
+    b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"metadata":{"name":"b"}}', b"[" * 5000,
+    b'{"a":' * 2000,
 )  # fmt: skip
 CONTENT_TYPES = (
-    "application/json", "application/yaml", "application/vnd.kubernetes.protobuf", "text/plain", "", *PATCHES.values(),
+    "application/json", "application/yaml", "application/vnd.kubernetes.protobuf", "text/plain", "",
+    *PATCHES.values(),
 )  # fmt: skip
 
 
@@ -156,29 +160,29 @@ async def test_bodies_that_are_no_objects(client, content_type):
     send = Watched(client)
     await client("POST", "/api/v1/namespaces/default/configmaps", {"metadata": {"name": "m"}, "data": {"a": "1"}})
     one = "/api/v1/namespaces/default/configmaps/m"
+    places = (("POST", one[:-2]), ("PUT", one), ("PATCH", f"{one}?fieldManager=f"), ("DELETE", f"{one}x"))
     for body in BROKEN_BODIES:
-        for method, path in (
-            ("POST", one[:-2]),
-            ("PUT", one),
-            ("PATCH", one + "?fieldManager=f"),
-            ("DELETE", one + "x"),
-        ):
+        for method, path in places:
             await send(method, path, body, content_type)
 
 
 QUERIES = (
-    "limit=-1", "limit=x", "continue=x", "continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEifQ", "labelSelector=%21%21", "labelSelector=a%20in",
-    "fieldSelector=spec.x%3D1", "fieldSelector=%3D", "resourceVersion=-1", "resourceVersion=x", "resourceVersion=99999999",
-    "resourceVersionMatch=Exact", "resourceVersionMatch=No&resourceVersion=1", "timeoutSeconds=x", "watch=true&timeoutSeconds=1",
-    "watch=true&resourceVersion=99999999&timeoutSeconds=1", "sendInitialEvents=true", "watch=true&sendInitialEvents=x&timeoutSeconds=1",
-    "pretty=x", "dryRun=x", "fieldValidation=x", "propagationPolicy=x", "gracePeriodSeconds=x", "gracePeriodSeconds=-5",
-    "fieldManager=" + "x" * 200, "fieldManager=%00", "force=x", "a=%ff", "container=%00", "tailLines=x", "sinceTime=x",
+    "limit=-1", "limit=x", "continue=x", "continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEifQ", "labelSelector=%21%21",
+    "labelSelector=a%20in", "fieldSelector=spec.x%3D1", "fieldSelector=%3D", "resourceVersion=-1",
+    "resourceVersion=x", "resourceVersion=99999999", "resourceVersionMatch=Exact",
+    "resourceVersionMatch=No&resourceVersion=1", "timeoutSeconds=x", "watch=true&timeoutSeconds=1",
+    "watch=true&resourceVersion=99999999&timeoutSeconds=1", "sendInitialEvents=true",
+    "watch=true&sendInitialEvents=x&timeoutSeconds=1", "pretty=x", "dryRun=x", "fieldValidation=x",
+    "propagationPolicy=x", "gracePeriodSeconds=x", "gracePeriodSeconds=-5", "fieldManager=" + "x" * 200,
+    "fieldManager=%00", "force=x", "a=%ff", "container=%00", "tailLines=x", "sinceTime=x",
 )  # fmt: skip
 PATHS = (
-    "/api/v1/pods", "/api/v1/namespaces/default/pods/x", "/api/v1/namespaces/default/pods/x/log", "/api/v1/nodes/worker-1",
-    "/apis/apps/v1/deployments", "/apis/apps/v1/namespaces/default/deployments/x/scale", "/openapi/v3", "/apis", "/version",
-    "/api/v1/namespaces//pods", "/api/v1/namespaces/default/pods/x/exec", "/api/v1/namespaces/default/pods/x/y/z", "//", "/api/v1/%00",
-    "/apis/x/v1/y", "/api/v2/pods", "/apis/metrics.k8s.io/v1beta1/pods", "/apis/events.k8s.io/v1/events", "/api/v1/watch/pods",
+    "/api/v1/pods", "/api/v1/namespaces/default/pods/x", "/api/v1/namespaces/default/pods/x/log",
+    "/api/v1/nodes/worker-1", "/apis/apps/v1/deployments",
+    "/apis/apps/v1/namespaces/default/deployments/x/scale", "/openapi/v3", "/apis", "/version",
+    "/api/v1/namespaces//pods", "/api/v1/namespaces/default/pods/x/exec",
+    "/api/v1/namespaces/default/pods/x/y/z", "//", "/api/v1/%00", "/apis/x/v1/y", "/api/v2/pods",
+    "/apis/metrics.k8s.io/v1beta1/pods", "/apis/events.k8s.io/v1/events", "/api/v1/watch/pods",
 )  # fmt: skip
 
 

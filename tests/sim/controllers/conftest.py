@@ -85,9 +85,7 @@ class Cluster:
     opts: WriteOptions = field(default_factory=lambda: USER)
 
     def create(self, resource: str, body: Obj, namespace: str | None = None) -> Obj:
-        created = self.api.create(
-            resource, self.namespace if namespace is None else namespace, body, self.opts
-        )
+        created = self.api.create(resource, self.namespace if namespace is None else namespace, body, self.opts)
         self.kernel.settle()
         return created
 

@@ -147,9 +147,7 @@ def test_progress_deadline(bare, make):
     bare.wait(5)
     last = bare.get(DEPLOYMENTS, "web")["status"]["conditions"][-1]
     assert (last["status"], last["reason"]) == ("False", "ProgressDeadlineExceeded")
-    assert (
-        last["message"] == f'ReplicaSet "{bare.list(SETS)[0]["metadata"]["name"]}" has timed out progressing.'
-    )
+    assert last["message"] == f'ReplicaSet "{bare.list(SETS)[0]["metadata"]["name"]}" has timed out progressing.'
 
 
 def test_scaling_events_and_zero(bare, make):
@@ -207,9 +205,7 @@ def test_deletion_cost_decides_between_equal_pods(bare, make):
     bare.create(SETS, make.workload("r", 3))
     bare.wait(2)
     cheap = sorted(bare.phases())[1]
-    bare.patch(
-        "pods", cheap, {"metadata": {"annotations": {"controller.kubernetes.io/pod-deletion-cost": "-5"}}}
-    )
+    bare.patch("pods", cheap, {"metadata": {"annotations": {"controller.kubernetes.io/pod-deletion-cost": "-5"}}})
     bare.patch(SETS, "r", {"spec": {"replicas": 2}})
     bare.wait(3)
     assert cheap not in bare.phases()

@@ -53,9 +53,7 @@ def test_evictions_use_the_budget_up(bare, make):
 
 
 def test_quota_status_follows_usage(bare, make):
-    bare.create(
-        "resourcequotas", {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "5", "requests.cpu": "1"}}}
-    )
+    bare.create("resourcequotas", {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "5", "requests.cpu": "1"}}})
     one = make.container(resources={"requests": {"cpu": "250m"}})
     bare.create(DEPLOYMENTS, make.workload("web", 3, make.pod_spec([one])))
     assert bare.get("resourcequotas", "q")["status"] == {
@@ -109,9 +107,7 @@ def test_claims_that_cannot_be_bound_say_why(bare, class_name, reason, message):
 def test_first_consumer_provisions_a_local_volume(make):
     cluster = make.cluster(make.world(), bare=False)
     cluster.create(PVC, _claim(storageClassName="standard"))
-    assert cluster.events("WaitForFirstConsumer") == [
-        "waiting for first consumer to be created before binding"
-    ]
+    assert cluster.events("WaitForFirstConsumer") == ["waiting for first consumer to be created before binding"]
     cluster.create("pods", _mounting(make))
     cluster.wait(10)
     claim, pod = cluster.get(PVC, "v"), cluster.get("pods", "p")

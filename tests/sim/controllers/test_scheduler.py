@@ -136,9 +136,7 @@ def test_host_ports_conflict(bare, make):
     for number in range(4):
         bare.create("pods", make.pod(f"p{number}", make.pod_spec([one])))
     assert Counter(bool(_node(bare, f"p{n}")) for n in range(4)) == {True: 3, False: 1}
-    assert (
-        "3 node(s) didn't have free ports for the requested pod ports" in bare.events("FailedScheduling")[0]
-    )
+    assert "3 node(s) didn't have free ports for the requested pod ports" in bare.events("FailedScheduling")[0]
 
 
 def test_anti_affinity_keeps_pods_apart(bare, make):
@@ -171,8 +169,7 @@ def test_topology_spread(bare, make):
     bare.create("apps/deployments", make.workload("web", 4, spec))
     assert sum(bool(pod["spec"].get("nodeName")) for pod in bare.list("pods")) == 2
     assert any(
-        "2 node(s) didn't match pod topology spread constraints" in text
-        for text in bare.events("FailedScheduling")
+        "2 node(s) didn't match pod topology spread constraints" in text for text in bare.events("FailedScheduling")
     )
 
 

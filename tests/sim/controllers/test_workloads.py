@@ -43,22 +43,17 @@ def test_ordered_start_scale_down_and_events(bare, make):
         "controller-revision-hash": status["updateRevision"],
     }  # fmt: skip
     assert (
-        bare.get("pods", "s-1")["spec"]["hostname"] == "s-1"
-        and bare.get("pods", "s-1")["spec"]["subdomain"] == "s"
+        bare.get("pods", "s-1")["spec"]["hostname"] == "s-1" and bare.get("pods", "s-1")["spec"]["subdomain"] == "s"
     )
     assert {k: status[k] for k in ("replicas", "readyReplicas", "currentReplicas", "updatedReplicas")} == {
         "replicas": 3, "readyReplicas": 3, "currentReplicas": 3, "updatedReplicas": 3,
     }  # fmt: skip
-    assert bare.events("SuccessfulCreate") == [
-        f"Create Pod s-{n} in StatefulSet s successful" for n in range(3)
-    ]
+    assert bare.events("SuccessfulCreate") == [f"Create Pod s-{n} in StatefulSet s successful" for n in range(3)]
     bare.patch(STS, "s", {"spec": {"replicas": 1}})
     assert set(bare.phases()) == {"s-0", "s-1", "s-2"}
     bare.wait(5)
     assert list(bare.phases()) == ["s-0"]
-    assert bare.events("SuccessfulDelete") == [
-        f"Delete Pod s-{n} in StatefulSet s successful" for n in (2, 1)
-    ]
+    assert bare.events("SuccessfulDelete") == [f"Delete Pod s-{n} in StatefulSet s successful" for n in (2, 1)]
 
 
 def test_parallel_starts_all_at_once(bare, make):
@@ -188,9 +183,7 @@ def test_job_deadline_kills_pods(bare, make):
 
 
 def test_indexed_and_suspended(bare, make):
-    bare.create(
-        JOBS, _job(make, ["true"], completions=3, parallelism=3, completionMode="Indexed", suspend=True)
-    )
+    bare.create(JOBS, _job(make, ["true"], completions=3, parallelism=3, completionMode="Indexed", suspend=True))
     assert bare.conditions(JOBS, "j") == [("Suspended", "True", "JobSuspended")]
     assert bare.list("pods") == []
     bare.patch(JOBS, "j", {"spec": {"suspend": False}})
@@ -239,9 +232,7 @@ def test_cron_job_runs_on_schedule_and_keeps_its_history(bare, make):
     assert job["metadata"]["name"] == f"c-{int(parse_time('2025-06-02T09:05:00Z')) // 60}"
     status = bare.get(CRON, "c")["status"]
     assert status["lastScheduleTime"] == "2025-06-02T09:05:00Z" and status["lastSuccessfulTime"]
-    assert f"Saw completed job: {job['metadata']['name']}, condition: Complete" in bare.events(
-        "SawCompletedJob"
-    )
+    assert f"Saw completed job: {job['metadata']['name']}, condition: Complete" in bare.events("SawCompletedJob")
     bare.wait(1200)
     assert len(bare.list(JOBS)) == 2
 

@@ -91,9 +91,7 @@ def test_increase_counts_every_gain_and_reset(gains: list[int]) -> None:
         reading = float(gain) if number % 7 == 6 else reading + gain
         readings.append(reading)
     store.extend(store.series({"__name__": "c"}), np.arange(len(gains)) * 1000, readings)
-    expected = sum(
-        after - before if after >= before else after for before, after in pairwise(readings)
-    )
+    expected = sum(after - before if after >= before else after for before, after in pairwise(readings))
     found = Engine(store, 2).instant(f"increase(c[{len(gains) - 1}s])", (len(gains) - 1) * 1000).value
     assert isinstance(found, Vector)
     assert np.allclose(found.values, expected)

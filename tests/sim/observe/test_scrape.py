@@ -71,7 +71,7 @@ def test_a_deleted_pod_ends_at_once(lab: Any) -> None:
     lab.world.set_pods([p for p in lab.world.containers if p[1] != "web-1"])
     lab.run(15)
     assert ask(lab, 'count({pod="web-1",job!="otel"})') == {}
-    assert ask(lab, 'count(container_processes)') == {"": 3.0}
+    assert ask(lab, "count(container_processes)") == {"": 3.0}
     past = ask(lab, 'last_over_time(kube_pod_status_phase{pod="web-1",phase="Running"}[5m])')
     assert list(past.values()) == [1.0]
 
@@ -102,8 +102,8 @@ def test_a_silent_node_is_down_and_comes_back(lab: Any, make_node: Any) -> None:
     lab.put("nodes", make_node("node-b", "Unknown"))
     lab.run(15)
     assert ask(lab, 'up{node="node-b"}') == {"node=node-b": 0.0}
-    assert len(ask(lab, 'container_processes')) == 2
-    assert ask(lab, 'count(up == 0)') == {"": 3.0}
+    assert len(ask(lab, "container_processes")) == 2
+    assert ask(lab, "count(up == 0)") == {"": 3.0}
     assert {t.labels["node"] for t in lab.scraper.targets() if t.error} == {"node-b"}
     lab.put("nodes", make_node("node-b"))
     lab.run(15)
