@@ -4,14 +4,16 @@
     python bench/rca.py score FOLDER [--methods nsigma,baro,circa] [--json]
 
 ``generate`` brings up the embedded cluster with the lab for each case, deploys the shop, lets it run, injects a
-fault into one service and exports the stretch as an RCAEval case. ``score`` needs only the RCAEval package (extra ``rca``)
-and prints how often the right service is among the first k: each algorithm is called as its package offers it.
+fault into one service and exports the stretch as an RCAEval case. ``score`` needs only the RCAEval package (extra
+``rca``) and prints how often the right service is among the first k: each algorithm is called as its package offers
+it.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import importlib
 import importlib.util
 import json
 import sys
@@ -34,9 +36,8 @@ FAULTS: dict[str, tuple[str, dict[str, Any]]] = {
     "loss": ("NetworkChaos", {"action": "loss", "direction": "to", "loss": {"loss": "20"}}),
 }
 METHODS = {"nsigma": "RCAEval.e2e", "baro": "RCAEval.e2e.baro", "circa": "RCAEval.e2e.circa",
-           "rcd": "RCAEval.e2e.rcd", "pc_pagerank": "RCAEval.e2e.pc_pagerank",
-           "cloudranger": "RCAEval.e2e.cloudranger", "microcause": "RCAEval.e2e.microcause"}  # fmt: skip
-DEFAULT_METHODS = "nsigma,baro,circa,rcd,cloudranger"
+           "pc_pagerank": "RCAEval.e2e.pc_pagerank"}  # fmt: skip
+DEFAULT_METHODS = "nsigma,baro,circa"
 
 
 async def generate_case(folder: Path, case: tuple[str, str, int], users: int, full: bool) -> None:
@@ -100,7 +101,8 @@ def score(folder: Path, methods: list[str]) -> dict[str, dict[str, dict[str, flo
         took = []
         for case in sorted(path.parent for path in folder.glob("*/inject_time.txt")):
             _, service, fault, _ = case.name.split("_")
-            data, inject_at = prepared(pd.read_csv(case / "metrics.csv")), int((case / "inject_time.txt").read_text())
+            data = prepared(pd.read_csv(case / "metrics.csv"))
+            inject_at = int((case / "inject_time.txt").read_text())
             began = time.perf_counter()
             answer = run(data, inject_at, dataset="online-boutique", sli="frontend_latency-90")
             took.append(time.perf_counter() - began)
@@ -118,7 +120,7 @@ def prepared(data: Any) -> Any:
 
 
 def accuracy(rows: list[list[bool]]) -> dict[str, float]:
-    """Accuracy at 1, 3 and 5 and the mean over 1 to 5; ``rows`` say per case whether the first k hold the answer."""
+    """Accuracy at 1, 3 and 5, mean over 1 to 5; ``rows`` say per case whether the first k hold the answer."""
     at = [sum(row[k] for row in rows) / len(rows) for k in range(5)]
     return {"AC@1": at[0], "AC@3": at[2], "AC@5": at[4], "Avg@5": sum(at) / 5, "cases": float(len(rows))}
 

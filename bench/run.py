@@ -83,13 +83,19 @@ def kubectl_reads(environment: dict[str, str]) -> tuple[dict[str, list[float]], 
     return times, memory
 
 
-def world() -> dict[str, float]:
-    """Medians that ``bench/world.py`` measures: seconds by stage, counts."""
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "bench" / "world.py"), "--json"], capture_output=True, check=True
-    )
-    answer: dict[str, float] = json.loads(done.stdout.splitlines()[-1])["world"]
+def measured(name: str) -> dict[str, float]:
+    """What another script of this folder measures (its docstring says what), by figure."""
+    command = [sys.executable, str(ROOT / "bench" / f"{name}.py"), "--json"]
+    done = subprocess.run(command, capture_output=True, check=True)
+    answer: dict[str, float] = json.loads(done.stdout.splitlines()[-1])[name]
     return answer
+
+
+def named(figures: dict[str, float], prefix: str = "") -> list[Figure]:
+    """Figures whose names end with their unit after a comma."""
+    split = {name: name.rpartition(", ") for name in figures}
+    return [Figure(prefix + (head or name), unit if head else "", (figures[name],))
+            for name, (head, _, unit) in split.items()]  # fmt: skip
 
 
 def samples(runs: int, measure: Callable[[], dict[str, float]]) -> dict[str, tuple[float, ...]]:
@@ -115,7 +121,9 @@ def main() -> int:
         environment = {**os.environ, "AIOPSLAB_STATE_DIR": str(folder / "state")}
         times, memory = kubectl_reads(environment)
         figures += [Figure(name, "ms", tuple(values)) for name, values in times.items()]
-    traffic = world()
+    figures += named(measured("clients"), "Kubernetes API: ")
+    figures += named(measured("scale"), "200 nodes, 5,000 pods: ")
+    traffic = measured("world")
     figures.append(Figure("10 minutes at 100 requests/s", "s", (traffic["total"],), 0.5))
     peak_mib = next(int(line.split()[1]) / 1024 for line in memory.splitlines() if line.startswith("VmHWM"))
     figures.append(Figure("peak memory of the cluster's process", "MiB", (peak_mib,), 500.0))

@@ -18,7 +18,8 @@ from shop import ENDPOINTS, MILLI, SCRAPE_S, Calls, Shop
 from stock import by_service
 
 USERS = 33  # the stock users that make the reference's 8.65 requests per second
-MINUTES = 170
+MINUTES = 150
+WARM_UP_S = 1200.0  # the reference's health begins as long after the last disturbance
 MIB = 2.0**20
 DELAY_MS = 240
 FAULT_S = 180.0
@@ -43,7 +44,7 @@ def shape_figures(reference: Reference, tolerances: Tolerances, seed: int) -> li
     """Endpoints, calls, arrivals and noise under the stock users."""
     part = reference["online_boutique_2022"]
     shop = Shop(seed, {})
-    shop.users(USERS)
+    shop.users(USERS, WARM_UP_S)
     since = shop.now
     shop.advance(60.0 * MINUTES)
     traces = part["traces_health"]

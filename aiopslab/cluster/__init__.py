@@ -43,7 +43,8 @@ def open_cluster(kind: str, options: ClusterOptions) -> Provider:
     if kind == "kind":
         raise UsageError(
             "--cluster kind does not create clusters yet. Run `kind create cluster --config kind-cluster.yaml`, "
-            "install the telemetry stack, then use --cluster kubeconfig --kubeconfig F --prometheus-url U --jaeger-url U"
+            "install the telemetry stack, then use "
+            "--cluster kubeconfig --kubeconfig F --prometheus-url U --jaeger-url U"
         )
     raise UsageError(f"unknown cluster {kind!r}: use one of {', '.join(KINDS)}")
 

@@ -25,7 +25,7 @@ def bench() -> dict[str, ModuleType]:
 
 @pytest.fixture(scope="session")
 def health() -> dict[str, Any]:
-    """Request rates of pages in the ratio 2 home : 3 product : 2 cart : 1 add : 1 checkout : 1 no-rpc, 10 in all."""
+    """Request rates of pages in the ratio 2 home, 3 product, 2 cart, 1 add, 1 checkout, 1 no-rpc."""
     rates = {
         "frontend": 10.0, "adservice": 5.0, "recommendationservice": 6.0, "shippingservice": 4.0,
         "checkoutservice": 1.0, "cartservice": 10.0, "currencyservice": 40.0, "productcatalogservice": 45.0,

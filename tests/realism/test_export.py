@@ -40,7 +40,8 @@ class FakeJaeger:
         return ["frontend"]
 
     async def traces(self, service: str, start: float, end: float, *, limit: int) -> list[list[Span]]:
-        return [[span("a", "", "frontend", "GET", "server"), span("b", "a", "frontend", CALL, "client", error=True)]]
+        root = span("a", "", "frontend", "GET", "server")
+        return [[root, span("b", "a", "frontend", CALL, "client", error=True)]]
 
 
 CALL = "hipstershop.CartService/GetCart"

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from aiopslab.sim.core import limitranges, quotas
+from aiopslab.sim.core import limitranges, quotas, webhooks
 from aiopslab.sim.core.apierrors import forbidden
 from aiopslab.sim.core.kinds import Kind
 from aiopslab.sim.core.options import WriteOptions
@@ -62,12 +62,17 @@ class Admission:
         """The object after all mutating plugins."""
         for plugin in MUTATING:
             attempt.obj = plugin(self, attempt)
+        self._webhooks(webhooks.MUTATING, attempt)
         return attempt.obj
 
     def validate(self, attempt: Attempt) -> None:
         """Raises when a validating plugin refuses."""
+        self._webhooks(webhooks.VALIDATING, attempt)
         for plugin in VALIDATING:
             plugin(self, attempt)
+
+    def _webhooks(self, configurations: str, attempt: Attempt) -> None:
+        webhooks.check(self._store, configurations, attempt.kind, attempt.obj, attempt.old, attempt.subresource)
 
     # Mutating plugins -----------------------------------------------------------------------------------
 

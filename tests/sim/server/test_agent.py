@@ -46,10 +46,15 @@ async def test_hidden_groups(client, api, options, agent):
         "/apis/chaos-mesh.org",
         "/apis/chaos-mesh.org/v1alpha1",
         "/openapi/v3/apis/chaos-mesh.org/v1alpha1",
-        "/apis/chaos-mesh.org/v1alpha1/networkchaos",
     ):
         assert (await client("GET", path))[0] == 200
         assert (await client("GET", path, **agent))[:2] == (404, "404 page not found\n")
+    path = "/apis/chaos-mesh.org/v1alpha1/networkchaos"
+    assert (await client("GET", path))[0] == 200
+    code, status, _ = await client("GET", path, **agent)
+    unknown, same, _ = await client("GET", path.replace("chaos-mesh", "nothing"), **agent)
+    assert code == unknown == 403
+    assert status["message"] == same["message"].replace("nothing", "chaos-mesh")
 
 
 async def test_agents_are_counted_and_listed(client, agent):

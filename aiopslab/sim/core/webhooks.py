@@ -1,0 +1,105 @@
+"""Admission webhooks: which of them a write concerns, and how calling them fails.
+
+No simulated program speaks AdmissionReview, so a call never succeeds. A webhook that says ``failurePolicy: Ignore``
+lets writes pass; one that says ``Fail`` refuses them, with the reason that a real API server would meet at its
+Service: it is missing, it has no endpoints, or nothing there answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from aiopslab.sim.core.apierrors import internal
+from aiopslab.sim.core.controllers.labels import label_selector_matches
+from aiopslab.sim.core.kinds import Kind
+from aiopslab.sim.core.store import Key, Obj, Store
+
+GROUP = "admissionregistration.k8s.io"
+MUTATING = f"{GROUP}/mutatingwebhookconfigurations"
+VALIDATING = f"{GROUP}/validatingwebhookconfigurations"
+SLICES = "discovery.k8s.io/endpointslices"
+SERVICE_LABEL = "kubernetes.io/service-name"
+DEFAULT_PORT = 443
+DEFAULT_TIMEOUT_S = 10
+
+
+def check(store: Store, configurations: str, kind: Kind, new: Obj, old: Obj | None, subresource: str) -> None:
+    """Raise 500 when a webhook that concerns this write must be asked and cannot be."""
+    if kind.group == GROUP or not store.count(configurations):
+        return
+    operation = "CREATE" if old is None else "UPDATE"
+    for hook in _hooks(store, configurations):
+        if hook.get("failurePolicy") == "Ignore" or hook.get("matchConditions"):
+            continue
+        if not any(_covers(rule, kind, operation, subresource) for rule in hook.get("rules") or ()):
+            continue
+        if _in_scope(store, hook, kind, new, old):
+            raise internal(
+                f'failed calling webhook "{hook["name"]}": failed to call webhook: {_failure(store, hook)}'
+            )
+
+
+def _hooks(store: Store, configurations: str) -> Iterator[Obj]:
+    for configuration in store.list(configurations):
+        yield from configuration.get("webhooks") or ()
+
+
+def _covers(rule: Obj, kind: Kind, operation: str, subresource: str) -> bool:
+    def allows(field: str, value: str) -> bool:
+        return bool({"*", value} & set(rule.get(field) or ()))
+
+    scope = rule.get("scope") or "*"
+    if scope != "*" and (scope == "Namespaced") != kind.namespaced:
+        return False
+    if not (allows("operations", operation) and allows("apiGroups", kind.group)):
+        return False
+    if not allows("apiVersions", kind.version):
+        return False
+    named = set(rule.get("resources") or ())
+    if subresource:
+        return bool(named & {"*/*", f"{kind.plural}/*", f"*/{subresource}", f"{kind.plural}/{subresource}"})
+    return bool(named & {"*", "*/*", kind.plural})
+
+
+def _in_scope(store: Store, hook: Obj, kind: Kind, new: Obj, old: Obj | None) -> bool:
+    """Whether the selectors of namespace and object match."""
+    namespace = new["metadata"].get("namespace") if kind.namespaced else None
+    place = (
+        store.get(Key("namespaces", "", namespace)) if namespace else new if kind.plural == "namespaces" else None
+    )
+    if place is not None and not _selects(hook.get("namespaceSelector"), place):
+        return False
+    return any(_selects(hook.get("objectSelector"), obj) for obj in (new, old) if obj is not None)
+
+
+def _selects(selector: Obj | None, obj: Obj) -> bool:
+    return not selector or label_selector_matches(selector, obj["metadata"].get("labels") or {})
+
+
+def _failure(store: Store, hook: Obj) -> str:
+    """Why the call does not succeed, with the address that was called."""
+    client = hook.get("clientConfig") or {}
+    query = f"timeout={hook.get('timeoutSeconds') or DEFAULT_TIMEOUT_S}s"
+    service = client.get("service")
+    if service is None:
+        url = str(client.get("url", ""))
+        host = url.partition("://")[2].partition("/")[0].partition(":")[0]
+        return f'Post "{url}?{query}": dial tcp: lookup {host}: no such host'
+    name, namespace = service["name"], service["namespace"]
+    port = service.get("port") or DEFAULT_PORT
+    path = "/" + (service.get("path") or "").lstrip("/")
+    why = _unreachable(store, namespace, name, port)
+    return f'Post "https://{name}.{namespace}.svc:{port}{path}?{query}": {why}'
+
+
+def _unreachable(store: Store, namespace: str, name: str, port: int) -> str:
+    found = store.get(Key("services", namespace, name))
+    if found is None:
+        return f'service "{name}" not found'
+    slices = [
+        s for s in store.list(SLICES, namespace) if (s["metadata"].get("labels") or {}).get(SERVICE_LABEL) == name
+    ]
+    ready = any((e.get("conditions") or {}).get("ready", True) for s in slices for e in s.get("endpoints") or ())
+    if not ready:
+        return f'no endpoints available for service "{name}"'
+    return f"dial tcp {found['spec'].get('clusterIP', '')}:{port}: connect: connection refused"
