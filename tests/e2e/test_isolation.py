@@ -29,9 +29,11 @@ ABSENT = {
     "kind elsewhere": "kubectl get networkchaos.chaos-mesh.org -A",
     "explain": "kubectl explain networkchaos",
     "raw group": "kubectl get --raw /apis/chaos-mesh.org/v1alpha1",
-    "raw object": "kubectl get --raw /apis/chaos-mesh.org/v1alpha1/namespaces/chaos-mesh/networkchaos",
 }
+RAW = "kubectl get --raw /apis/{}/v1alpha1/namespaces/chaos-mesh/networkchaos 2>&1"
 SILENT = {  # must print nothing
+    # The group answers as one that nobody installed.
+    "raw object": f"diff <({RAW.format('chaos-mesh.org')}) <({RAW.format('no.org')} | sed s/no.org/chaos-mesh.org/g)",
     "groups": "(kubectl get --raw /apis; kubectl api-resources; kubectl api-versions) | grep -i chaos",
     "specification": "(kubectl get --raw /openapi/v2; kubectl get --raw /openapi/v3) | grep -i -o '.\\{9\\}chaos'",
     "project": "find / -xdev 2>/dev/null | grep -E '/(problem.toml|fault.py|sim.toml|aiopslab[^/]*)$'",

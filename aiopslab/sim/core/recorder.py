@@ -49,6 +49,7 @@ class Recorder:
         self._names: dict[tuple[str, ...], str] = {}
         self._similar: dict[tuple[str, ...], _Similar] = {}
         self._buckets: dict[tuple[str, ...], _Bucket] = {}
+        self._names_max = NAMES_MAX
 
     def record(self, involved: Obj, what: tuple[str, str, str], source: EventSource, field_path: str) -> None:
         """``what`` is ``(type, reason, message)``."""
@@ -65,7 +66,7 @@ class Recorder:
             self._count_up(current, source)
             return
         event = self._new(involved, (type_, reason, message), source, field_path)
-        if len(self._names) >= NAMES_MAX:
+        if len(self._names) >= self._names_max:
             self._forget_expired()
         self._names[(*base, message)] = event["metadata"]["name"]
         self._put(event)
@@ -73,6 +74,11 @@ class Recorder:
     def _forget_expired(self) -> None:
         alive = {e["metadata"]["name"] for e in self._kernel.store.list("events")}
         self._names = {key: name for key, name in self._names.items() if name in alive}
+        now = self._kernel.now
+        self._similar = {k: s for k, s in self._similar.items() if now - s.since <= SIMILAR_INTERVAL_S}
+        self._buckets = {k: b for k, b in self._buckets.items() if now - b.at < BURST_EVENTS * REFILL_S}
+        # Looking through all events must stay rare when all of them are still there.
+        self._names_max = max(NAMES_MAX, 2 * len(self._names))
 
     def _combined(self, base: tuple[str, ...], message: str) -> str:
         now = self._kernel.now
