@@ -31,6 +31,7 @@ from aiopslab.agents.solution import SolutionAgent
 from aiopslab.catalog import Catalog
 from aiopslab.catalog.bundles import bundle_roots
 from aiopslab.catalog.manifests import ProblemTask
+from aiopslab.cluster import open_cluster
 from aiopslab.errors import AgentFailure, AuthorError, LabFailure
 from aiopslab.grading import grade
 from aiopslab.record import Result, RunRecord
@@ -42,7 +43,7 @@ from aiopslab.session.options import RunOptions
 from aiopslab.session.progress import Listener, ignore
 from aiopslab.session.prompts import describe, instruct
 from aiopslab.session.record import RecordWriter, new_folder
-from aiopslab.session.stage import Stage, open_agent_side, open_stage
+from aiopslab.session.stage import Stage, cluster_options, open_agent_side, open_stage
 
 REPAIR_TASKS = ("mitigation", "incident")
 
@@ -88,6 +89,7 @@ class Run:
 
     def __init__(self, task: ProblemTask, agent: str, options: RunOptions, listener: Listener = ignore) -> None:
         self.task, self._options = task, options
+        open_cluster(options.cluster, cluster_options(options))  # flags that do not fit leave no record behind
         run_id, self.folder = new_folder(options.out, task.id)
         self.record = RunRecord(
             run_id=run_id,

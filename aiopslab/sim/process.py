@@ -19,11 +19,12 @@ from typing import Any, Literal
 import orjson
 from aiohttp import web
 
-from aiopslab.errors import AIOpsLabError
+from aiopslab.errors import AIOpsLabError, UsageError
 from aiopslab.sim.assemble import Assembly, assemble, make_core
 from aiopslab.sim.control import Refused, control_app
 from aiopslab.sim.core.kubelet import BareWorld
 from aiopslab.sim.core.ports import World
+from aiopslab.sim.core.version import KUBERNETES_VERSION
 from aiopslab.sim.disturbances import Disturbances
 from aiopslab.sim.observe.jaeger import TraceSource, jaeger_app
 from aiopslab.sim.observe.prometheus import Source, prometheus_app
@@ -110,7 +111,7 @@ def run(settings: Settings) -> int:
         print(error, file=sys.stderr)
         return 2
     except OSError as error:
-        print(f"cannot listen on port {settings.port}: {error.strerror or error}; choose another one", file=sys.stderr)
+        print(f"the cluster cannot start in {settings.dir}: {error}", file=sys.stderr)
         return 2
     return 0
 
@@ -173,7 +174,11 @@ async def _serve(
     token = kernel.ids.hex(40, "admin-token")
     machine_now = time.time if settings.clock == "stepped" else None
     kube_app = build_app(assembly.api, assembly.world, {token: ADMIN}, Policy(machine_now=machine_now))
-    runner, port = await serve(kube_app, tls.context, settings.port)
+    try:
+        runner, port = await serve(kube_app, tls.context, settings.port)
+    except OSError as error:
+        reason = error.strerror or error
+        raise UsageError(f"cannot listen on port {settings.port}: {reason}; choose another one") from error
     runners.append(runner)
     source = Source(
         series,
@@ -194,7 +199,7 @@ async def _serve(
     write_private(settings.dir / "kubeconfig", kubeconfig(server, tls.ca_pem, token))
     return {
         "server": server,
-        "server_version": "v1.36.2",
+        "server_version": KUBERNETES_VERSION,
         "kubeconfig": str(settings.dir / "kubeconfig"),
         "prometheus_url": f"http://127.0.0.1:{prometheus_port}",
         "jaeger_url": f"http://127.0.0.1:{jaeger_port}",

@@ -13,8 +13,8 @@ from aiopslab.sim.core.controllers.volumes import LOCAL_PROVISIONER
 from aiopslab.sim.core.kubelet.agent import machine_id
 from aiopslab.sim.core.kubelet.heartbeat import healthy_conditions
 from aiopslab.sim.core.store import Key, Obj
+from aiopslab.sim.core.version import KUBERNETES_VERSION
 
-VERSION = "v1.36.2"
 CLUSTER_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 SERVICE_CIDR = "10.96.0.0/16"
 API_ADDRESS, DNS_ADDRESS = "10.96.0.1", "10.96.0.10"
@@ -126,7 +126,7 @@ def create_node(api: Api, plan: NodePlan) -> None:
             "containerRuntimeVersion": "containerd://2.2.1",
             "kernelVersion": "6.8.0-64-generic",
             "kubeProxyVersion": "",
-            "kubeletVersion": VERSION,
+            "kubeletVersion": KUBERNETES_VERSION,
             "machineID": machine_id(ids, plan.name),
             "operatingSystem": "linux",
             "osImage": "Debian GNU/Linux 13 (trixie)",

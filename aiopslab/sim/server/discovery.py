@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from aiopslab.sim.core.kinds import Kind, Kinds
+from aiopslab.sim.core.version import KUBERNETES_VERSION
 
 Obj = dict[str, Any]
 Visible = Callable[[str], bool]
@@ -13,7 +14,7 @@ Visible = Callable[[str], bool]
 SERVER_VERSION: Obj = {
     "major": "1", "minor": "36", "emulationMajor": "1", "emulationMinor": "36",
     "minCompatibilityMajor": "1", "minCompatibilityMinor": "35",
-    "gitVersion": "v1.36.2", "gitCommit": "0000000000000000000000000000000000000000", "gitTreeState": "clean",
+    "gitVersion": KUBERNETES_VERSION, "gitCommit": "0000000000000000000000000000000000000000", "gitTreeState": "clean",
     "buildDate": "2026-05-13T10:12:41Z", "goVersion": "go1.25.4", "compiler": "gc", "platform": "linux/amd64",
 }  # fmt: skip
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"

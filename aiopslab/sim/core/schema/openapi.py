@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from aiopslab.sim.core.schema.nodes import OBJECT_META, REF, definition_name, definitions
+from aiopslab.sim.core.version import KUBERNETES_VERSION
 
 Obj = dict[str, Any]
 LIST_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta"
@@ -85,7 +86,7 @@ def openapi_v3(group_version: str, kinds: Iterable[ServedKind], crds: Iterable[O
     prefix = f"/apis/{group_version}" if group else f"/api/{group_version}"
     return {
         "openapi": "3.0.0",
-        "info": {"title": "Kubernetes", "version": "v1.36.2"},
+        "info": {"title": "Kubernetes", "version": KUBERNETES_VERSION},
         "paths": dict(sorted({f"{prefix}{path}": item for path, item in paths.items()}.items())),
         "components": {"schemas": _schemas(wanted, custom)},
     }

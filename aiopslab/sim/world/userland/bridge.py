@@ -10,7 +10,7 @@ import ipaddress
 from typing import Protocol
 
 from aiopslab.sim.core.ports import ExecResult
-from aiopslab.sim.world.dialects import NO_ROUTE, REFUSED, SILENT, UNKNOWN_NAME
+from aiopslab.sim.world.dialects import NO_ROUTE, REFUSED, SILENT
 from aiopslab.sim.world.runs import Run
 from aiopslab.sim.world.userland.images import profile
 from aiopslab.sim.world.userland.machine import (
@@ -170,4 +170,3 @@ def _files(run: Run) -> dict[str, bytes]:
 
 
 __all__ = ["Host", "PodNetwork", "machine_of", "run"]
-_ = UNKNOWN_NAME

@@ -105,10 +105,8 @@ def make(io: Io, argv: list[str]) -> int:
     for path in paths:
         if not io.machine.writable(path):
             what = "Read-only file system" if io.machine.read_only else "Permission denied"
-            verb = "can't create directory" if argv[0] == "mkdir" else ""
-            io.err(
-                f"{argv[0]}: {verb + ' ' if verb else ''}'{path}': {what}" if verb else f"{argv[0]}: {path}: {what}"
-            )
+            shown = f"can't create directory '{path}'" if argv[0] == "mkdir" else path
+            io.err(f"{argv[0]}: {shown}: {what}")
             return 1
         full = io.machine.resolved(path)
         io.machine.files.setdefault(full + "/.keep" if argv[0] == "mkdir" else full, b"")
