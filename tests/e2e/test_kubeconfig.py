@@ -22,6 +22,7 @@ if os.environ.get("AIOPSLAB_E2E") != "all":
 
 
 @pytest.mark.slow
+@pytest.mark.waits
 async def test_the_same_verdicts_on_any_cluster(console: Any, play: Callable[..., Any]) -> None:
     up = console("cluster", "up", "--seed", "5", "--json")
     assert up.code == 0, up.err

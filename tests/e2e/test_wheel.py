@@ -22,6 +22,7 @@ def run(*words: str, cwd: Path) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.waits
 def test_the_wheel_by_itself(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
