@@ -107,10 +107,11 @@ class Fault(Manifest, rename={"class_ref": "class"}):
 class Workload(Manifest):
     """Traffic: Kubernetes manifests (files beside the manifest) applied to ``namespace``.
 
-    ``kind`` says how it paces itself: ``closed-loop`` users wait for answers, ``constant-rate`` does not.
+    ``kind`` says how it paces itself: ``closed-loop`` users wait for answers, ``constant-rate`` does not,
+    ``open-loop`` does not either and changes its rate.
     """
 
-    kind: Literal["closed-loop", "constant-rate"]
+    kind: Literal["closed-loop", "constant-rate", "open-loop"]
     manifests: list[str]
     namespace: str = "lab-system"
     params: dict[str, Param] = msgspec.field(default_factory=dict)

@@ -55,14 +55,13 @@ from aiopslab.sim.world.spans import SpanStore
 from aiopslab.sim.world.topics import Topics
 from aiopslab.sim.world.userland import bridge, bytestream
 from aiopslab.sim.world.view import View, build_view, matters, split_name
-from aiopslab.sim.world.wrk2 import Wrk2Load, is_wrk2, match_route, parse
+from aiopslab.sim.world.wrk2 import Load, Wrk2Runs, is_wrk2, match_route
 
 PIECE_MAX_S = 30.0
 RETENTION_S = 3 * 3600.0
 SAMPLE_S = 15.0  # age at which a container has its first usage sample
 GENERIC_STOP_S = 0.1
 ASK_TIMEOUT_MS = 60_000.0
-Load = UserLoad | Wrk2Load
 
 
 class SimWorld:
@@ -98,6 +97,7 @@ class SimWorld:
         self._edges: EdgeTable | None = None
         self._load_edges: dict[int, Edge] = {}
         self._loads: dict[int, Load] = {}
+        self._wrk2 = Wrk2Runs(self, programs, self._loads, self._entry, seed)
         self._exits: list[ContainerExit] = []
         self._stale = True
         self._due = math.inf  # when the state next changes by itself: a start-up ends, a channel dials again
@@ -118,7 +118,9 @@ class SimWorld:
             if program.users is not None and result.exit_after_s is None:
                 self._loads[run.number] = UserLoad(run, self.programs, self._seed, len(self._loads))
         elif is_wrk2(spec.image):
-            return self._start_wrk2(run)
+            self._refresh()
+            self._stale = True
+            return self._wrk2.begin(run, self._at)
         elif result == StartResult() and (command := one_shot(spec)):
             return self._oneshots.begin(run, command, self._at)
         return result
@@ -310,6 +312,7 @@ class SimWorld:
             self._piece(self._at, end)
             self._at = end
             self._leaked(end)
+            self._generators(end)
 
     def _piece(self, start: float, end: float) -> None:
         blocks = self._traffic(start, end)
@@ -351,6 +354,7 @@ class SimWorld:
         self._due = min((r.listening_at for r in self.runs.alive() if r.listening_at > self._at), default=math.inf)
         if self._loads:
             self._due = min(self._due, self._connections.next_retry(self._at))
+        self._due = min(self._due, self._wrk2.due)
 
     def _heed_flags(self, edges: EdgeTable) -> None:
         """Let flags act that no request carries: busy cores, how many users there are."""
@@ -389,32 +393,13 @@ class SimWorld:
     # --- details ------------------------------------------------------------------------------------
 
     def _end(self, run: Run, now: float) -> None:
-        load = self._loads.pop(run.number, None)
-        if isinstance(load, Wrk2Load):
-            run.lines += [(now, line) for line in load.report()]
+        self._wrk2.ended(run, now)
         if interrupt(self._metrics.open_requests(), run.number, now, self.errors):
             self._metrics.rehold()
         self.runs.end(run, now)
         self._exporter.ended(run)
         self._connections.drop(run)
         self._stale = True
-
-    def _start_wrk2(self, run: Run) -> StartResult:
-        options = parse(run.spec.command)
-        self._refresh()
-        if options.problem:
-            run.lines.append((self._at, options.problem))
-            return StartResult(GENERIC_STOP_S, 1)
-        entry = self._entry(run, options.url)
-        if entry is None:
-            run.lines.append(
-                (self._at, f"unable to connect to {plain_address(options.url)} Name or service not known")
-            )
-            return StartResult(GENERIC_STOP_S, 1)
-        load = Wrk2Load(run, options, entry, self.programs, self._seed)
-        self._loads[run.number] = load
-        self._stale = True
-        return StartResult(options.duration_s + GENERIC_STOP_S, 0)
 
     def _entry(self, run: Run, url: str) -> Program | None:
         """The program behind a URL: what its pods run now, else the one that has the host's name."""
@@ -459,6 +444,14 @@ class SimWorld:
                     usage.ooms += 1
                     self._end(run, now)
                     self._exits.append(ContainerExit(run.ref, 137, "OOMKilled"))
+
+    def _generators(self, now: float) -> None:
+        """Load generators that go on to their next test or come to an end."""
+        before = self._wrk2.due
+        for run, code in self._wrk2.step(now):
+            self._end(run, now)
+            self._exits.append(ContainerExit(run.ref, code, ""))
+        self._stale |= before <= now
 
     def _out_of_memory(self, now: float) -> None:
         """A stressor that needs more than the limit leaves: the kernel kills the largest process."""
