@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 LAB = [sys.executable, "-m", "aiopslab"]
@@ -83,12 +84,11 @@ def kubectl_reads(environment: dict[str, str]) -> tuple[dict[str, list[float]], 
     return times, memory
 
 
-def measured(name: str) -> dict[str, float]:
+def measured(name: str) -> Any:
     """What another script of this folder measures (its docstring says what), by figure."""
     command = [sys.executable, str(ROOT / "bench" / f"{name}.py"), "--json"]
     done = subprocess.run(command, capture_output=True, check=True)
-    answer: dict[str, float] = json.loads(done.stdout.splitlines()[-1])[name]
-    return answer
+    return json.loads(done.stdout.splitlines()[-1])[name]
 
 
 def named(figures: dict[str, float], prefix: str = "") -> list[Figure]:
@@ -125,6 +125,11 @@ def main() -> int:
     figures += named(measured("scale"), "200 nodes, 5,000 pods: ")
     traffic = measured("world")
     figures.append(Figure("10 minutes at 100 requests/s", "s", (traffic["total"],), 0.5))
+    events = measured("simpy_model")
+    figures.append(Figure("the same requests in SimPy", "s", (events["simpy_s"],)))
+    figures.append(Figure("  times as long as the world beside it", "", (events["ratio"],)))
+    growth = measured("growth")
+    figures += [Figure(f"growth of the cost with {name}: exponent", "", (growth[name]["slope"],)) for name in growth]
     peak_mib = next(int(line.split()[1]) / 1024 for line in memory.splitlines() if line.startswith("VmHWM"))
     figures.append(Figure("peak memory of the cluster's process", "MiB", (peak_mib,), 500.0))
     largest_child_mib = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024

@@ -21,6 +21,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from aiopslab.sim.core.ports import LogQuery
 from aiopslab.sim.world.engine import Engine
 from aiopslab.sim.world.exporting import Exporter
@@ -94,6 +96,8 @@ def once() -> dict[str, float]:
     found["rest"] = total - sum(watch.spent.values())
     blocks = [b for piece in cluster.world._pieces.all() for b in piece]
     found["requests"] = sum(b.count for b in blocks) - before
+    pages = [b.took[0] for b in blocks if b.route.name == "GET /"]
+    found["start page p50 ms"] = float(np.median(np.concatenate(pages)))
     found["spans"] = cluster.world.spans.count()
     found["log lines"] = sum(cluster.world._logs.count(run) for run in cluster.world.runs.all)
     found["MB of columns"] = cluster.world._pieces.bytes() / 1e6
@@ -120,6 +124,7 @@ def main() -> None:
         print()
         return
     print(f"{SECONDS:.0f} s of the shop, {median['requests'] / SECONDS:.0f} requests/s, median of {options.repeat}")
+    print(f"  start page, median      {median.pop('start page p50 ms'):10.1f} ms simulated")
     counts = ("requests", "spans", "log lines", "MB of columns", "peak RSS MB")
     for name, value in median.items():
         print(f"  {name:22}" + (f"{value:12,.0f}" if name in counts else f"{value * 1e3:10.1f} ms"))

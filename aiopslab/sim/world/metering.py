@@ -161,21 +161,22 @@ class SpanMetrics:
     def _accumulate(self, spans: _Spans, sign: int) -> None:
         if not spans.keys:
             return
-        size = len(self._series)
         key, durations = np.concatenate(spans.keys), np.concatenate(spans.durations)
+        series = self._series[key]
+        if series.min(initial=0) < 0:
+            for slot in np.unique(key[series < 0]).tolist():
+                self._series[slot] = self._new_series(slot)
+            series = self._series[key]
         bucket = _LOOKUP[np.minimum(np.ceil(durations), _TOP_MS).astype(np.int32)]
         # Whole microseconds keep the sums exact, so that taking back and adding again leaves nothing behind.
         durations *= np.float32(1e3)
-        sums = np.bincount(key, weights=np.rint(durations, out=durations), minlength=size)
-        key *= _BUCKETS
-        key += bucket
-        counts = np.bincount(key, minlength=size * _BUCKETS).reshape(size, _BUCKETS)
-        slots = np.flatnonzero(counts.any(axis=1))
-        series = self._series[slots]
-        for place in np.flatnonzero(series < 0):
-            series[place] = self._series[slots[place]] = self._new_series(int(slots[place]))
-        np.add.at(self._buckets, series, sign * counts[slots])
-        np.add.at(self._sum_us, series, sign * sums[slots])
+        size = len(self._labels)
+        sums = np.bincount(series, weights=np.rint(durations, out=durations), minlength=size)
+        series *= _BUCKETS
+        series += bucket
+        counts = np.bincount(series, minlength=size * _BUCKETS).reshape(size, _BUCKETS)
+        self._buckets[:size] += sign * counts
+        self._sum_us[:size] += sign * sums
 
     def _new_series(self, slot: int) -> int:
         shape, rest = divmod(slot, 2 * self._stride)
