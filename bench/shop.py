@@ -24,7 +24,8 @@ from aiopslab.sim.assemble import assemble, make_core
 from aiopslab.sim.core.options import WriteOptions
 from aiopslab.sim.core.ports import LogQuery
 from aiopslab.sim.world import chaos
-from aiopslab.sim.world.programs import Programs, Task, UserRequest
+from aiopslab.sim.world.programs import Programs
+from aiopslab.sim.world.programspec import Task, UserRequest
 from aiopslab.sim.world.world import SimWorld
 
 ROOT = Path(__file__).resolve().parents[1]

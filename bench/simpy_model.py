@@ -26,7 +26,8 @@ import world
 
 from aiopslab.sim.world.engine import WIRE_PLAIN, WIRE_RPC
 from aiopslab.sim.world.hashing import QUANTILES, lognormal_table
-from aiopslab.sim.world.programs import Program, Programs, Task, Users
+from aiopslab.sim.world.programs import Programs
+from aiopslab.sim.world.programspec import Program, Task, Users
 from aiopslab.sim.world.routes import Node, Route, RouteTable
 
 RAMP_S = 30.0

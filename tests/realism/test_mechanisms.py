@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from aiopslab.sim.world.packets import Shape, exchanged
 from aiopslab.sim.world.pauses import collections, paused
-from aiopslab.sim.world.programs import Resources
+from aiopslab.sim.world.programspec import Resources
 from aiopslab.sim.world.queueing import FREE, Load, blocked, waiting
 
 

@@ -16,7 +16,7 @@ from aiopslab.sim.world.dialects import CLIENTS, Client, Error, Errors, fill
 from aiopslab.sim.world.effects import CLEAR, Effects, Path
 from aiopslab.sim.world.hashing import text_key, unit_int
 from aiopslab.sim.world.lookups import Lookups
-from aiopslab.sim.world.programs import Program
+from aiopslab.sim.world.programspec import Program
 from aiopslab.sim.world.runs import Run, Runs
 from aiopslab.sim.world.view import Endpoint, View, split_name
 

@@ -12,7 +12,7 @@ from aiopslab.sim.world.connections import LOST_LOSS, Connection, Connections, S
 from aiopslab.sim.world.dialects import CLIENTS, UNKNOWN_NAME, Error, Errors, fill
 from aiopslab.sim.world.effects import Path
 from aiopslab.sim.world.flags import Flags
-from aiopslab.sim.world.programs import Program, When
+from aiopslab.sim.world.programspec import Program, When
 from aiopslab.sim.world.routes import RouteTable
 from aiopslab.sim.world.runs import Runs
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from aiopslab.sim.world.blocks import Block
 from aiopslab.sim.world.dialects import CLIENTS, CLOSED, Error, Errors
-from aiopslab.sim.world.programs import Program
+from aiopslab.sim.world.programspec import Program
 from aiopslab.sim.world.walk import reason, status_of, wrapper
 
 TAIL_MS = 0.3  # from the broken call to the answer

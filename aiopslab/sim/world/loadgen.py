@@ -17,7 +17,8 @@ from aiopslab.sim.world.blocks import Block
 from aiopslab.sim.world.edges import Edge
 from aiopslab.sim.world.engine import Batch
 from aiopslab.sim.world.hashing import mix, salted, text_key, unit
-from aiopslab.sim.world.programs import Program, Programs, Task, Users
+from aiopslab.sim.world.programs import Programs
+from aiopslab.sim.world.programspec import Program, Task, Users
 from aiopslab.sim.world.routes import RouteTable
 from aiopslab.sim.world.runs import Run
 

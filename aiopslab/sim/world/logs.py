@@ -16,7 +16,7 @@ from aiopslab.sim.world.blocks import Block, Pieces
 from aiopslab.sim.world.dialects import CLIENTS
 from aiopslab.sim.world.hashing import mix_int, text_key
 from aiopslab.sim.world.logformats import FORMATS, Entry
-from aiopslab.sim.world.programs import LogSpec, Program
+from aiopslab.sim.world.programspec import LogSpec, Program
 from aiopslab.sim.world.requests import Reader, RequestView, uuid_of
 from aiopslab.sim.world.routes import Node
 from aiopslab.sim.world.runs import Run

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from aiopslab.sim.world.programs import Resources
+from aiopslab.sim.world.programspec import Resources
 from aiopslab.sim.world.queueing import PERIOD_S, Waiting
 
 

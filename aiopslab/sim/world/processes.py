@@ -6,7 +6,7 @@ import re
 
 from aiopslab.sim.core.ports import ContainerSpec, StartResult
 from aiopslab.sim.world.images import MIB
-from aiopslab.sim.world.programs import Program
+from aiopslab.sim.world.programspec import Program
 from aiopslab.sim.world.userland.images import known
 
 QUICK_S = 0.05  # a process that has nothing to do

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aiopslab.sim.world.hashing import text_key
-from aiopslab.sim.world.programs import Op, Program, Programs, Step
+from aiopslab.sim.world.programs import Programs
+from aiopslab.sim.world.programspec import Op, Program, Step
 
 DEPTH_MAX = 16  # calls inside calls; more means that a program calls itself
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from aiopslab.sim.core.ports import ContainerRef, ContainerSpec
-from aiopslab.sim.world.programs import Program
+from aiopslab.sim.world.programspec import Program
 
 _PORT = re.compile(r"\$\{(\w+):?(\d*)\}")
 

@@ -18,7 +18,7 @@ from aiopslab.sim.world.edges import EdgeTable, blank
 from aiopslab.sim.world.engine import Batch, Engine, Strain
 from aiopslab.sim.world.hashing import mix, text_key
 from aiopslab.sim.world.loadgen import select
-from aiopslab.sim.world.programs import Consumer, Program
+from aiopslab.sim.world.programspec import Consumer, Program
 from aiopslab.sim.world.routes import RouteTable
 from aiopslab.sim.world.runs import Run, Runs
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from aiopslab.sim.world.dialects import CANCELED, CLIENTS, DEADLINE, Error, Errors, uncaught
 from aiopslab.sim.world.edges import Edge
-from aiopslab.sim.world.programs import Op, Program, Step
+from aiopslab.sim.world.programspec import Op, Program, Step
 from aiopslab.sim.world.routes import Node, Route
 
 FloatRows = NDArray[np.float32]

@@ -45,7 +45,8 @@ from aiopslab.sim.world.logs import STDOUT, Logs, destination, render_static
 from aiopslab.sim.world.metering import Meter, SpanMetrics
 from aiopslab.sim.world.oneshots import OneShots
 from aiopslab.sim.world.processes import missing_variable, one_shot, start_result
-from aiopslab.sim.world.programs import LogSpec, Program, Programs
+from aiopslab.sim.world.programs import Programs
+from aiopslab.sim.world.programspec import LogSpec, Program
 from aiopslab.sim.world.queueing import FREE
 from aiopslab.sim.world.requests import Reader, RequestView
 from aiopslab.sim.world.retransmissions import Retransmissions

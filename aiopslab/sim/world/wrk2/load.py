@@ -18,7 +18,8 @@ from aiopslab.sim.world.edges import Edge
 from aiopslab.sim.world.engine import Batch
 from aiopslab.sim.world.hashing import mix, salted, text_key, unit
 from aiopslab.sim.world.loadgen import select
-from aiopslab.sim.world.programs import Program, Programs
+from aiopslab.sim.world.programs import Programs
+from aiopslab.sim.world.programspec import Program
 from aiopslab.sim.world.routes import RouteTable
 from aiopslab.sim.world.runs import Run
 from aiopslab.sim.world.wrk2.lua import ScriptError, Surface

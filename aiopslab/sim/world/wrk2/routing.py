@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from aiopslab.sim.world.programs import Program, Programs
+from aiopslab.sim.world.programs import Programs
+from aiopslab.sim.world.programspec import Program
 
 _ID = re.compile(r"_?(id|code)$", re.IGNORECASE)
 

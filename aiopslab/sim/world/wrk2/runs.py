@@ -8,7 +8,8 @@ from collections.abc import Callable
 from aiopslab.sim.core.ports import StartResult
 from aiopslab.sim.world.addresses import plain_address
 from aiopslab.sim.world.loadgen import UserLoad
-from aiopslab.sim.world.programs import Program, Programs
+from aiopslab.sim.world.programs import Programs
+from aiopslab.sim.world.programspec import Program
 from aiopslab.sim.world.runs import Run
 from aiopslab.sim.world.userland import bridge
 from aiopslab.sim.world.wrk2.load import END_S, Wrk2Load
