@@ -170,9 +170,11 @@ class Connections:
             return Attempt(dialects.UNKNOWN_NAME, "", None)
         headless = ip in ("", "None")
         endpoints = self._endpoints(view, connection, caller, headless, ip)
-        ip = endpoints[0].ip if headless and endpoints else ip
+        if headless and not endpoints:
+            return Attempt(dialects.UNKNOWN_NAME, "", None)  # CoreDNS has no address to answer with
+        ip = endpoints[0].ip if headless else ip
         if not endpoints:
-            known = headless or (ip, connection.port) in view.by_cluster_ip or ip in view.pod_by_ip
+            known = (ip, connection.port) in view.by_cluster_ip or ip in view.pod_by_ip
             # A cluster address without a rule for this port is not rejected by kube-proxy: packets vanish.
             inside = ipaddress.ip_address(ip).is_private
             return Attempt(

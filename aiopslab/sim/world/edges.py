@@ -27,6 +27,7 @@ class Edge:
     error: NDArray[np.int32]  # what the caller gets instead
     fail_ms: NDArray[np.float32]
     hangs: NDArray[np.bool_]  # connected, but packets vanish
+    absent: NDArray[np.bool_]  # not given an address
     delay_ms: NDArray[np.float32]
     jitter_ms: NDArray[np.float32]
     loss: NDArray[np.float32]
@@ -68,6 +69,7 @@ def blank(runs: int) -> Edge:
         np.zeros(size, np.int32),
         zeros(),
         np.zeros(size, bool),
+        np.zeros(size, bool),
         zeros(),
         zeros(),
         zeros(),
@@ -96,16 +98,20 @@ class EdgeTable:
         """The edge with this number, resolved at first use."""
         found = self._edges.get(number)
         if found is None:
-            found = self._edges[number] = self._build(*routes.edges[number])
+            found = self._edges[number] = self._build(routes.edges[number], number in routes.optional)
         return found
 
-    def _build(self, caller: Program, variable: str, callee: Program) -> Edge:
+    def _build(self, between: tuple[Program, str, Program], optional: bool) -> Edge:
+        caller, variable, callee = between
         edge = blank(len(self._runs))
         library = caller.library(callee)
         for number in self._callers.get(caller.key, ()):
             run = self._runs[number]
             address = address_in(run.spec.env, variable)
             if not address:
+                edge.absent[number] = True
+                if optional:
+                    continue
                 text = CLIENTS[library].texts[UNKNOWN_NAME]
                 message = fill(text.message, {"host": variable, "port": ""})
                 edge.error[number] = self._errors.intern(Error(text.code, message))

@@ -234,7 +234,9 @@ class Engine:
                     self._loop(batch, node, wanted[i], sizes)
                 if step.when is not None and node.parent not in unused:
                     wanted[i] &= self._flagged(batch, node, state, run[node.parent])
-                if node.parent in unused or (step.when is not None and not wanted[i].any()):
+                if step.optional and node.parent not in unused:
+                    wanted[i] &= ~table.edge(routes, node.edge).absent[run[node.parent]]
+                if node.parent in unused or ((step.when is not None or step.optional) and not wanted[i].any()):
                     unused.add(i)
                     edges.append(None)
                     run[i] = -1

@@ -289,6 +289,11 @@ class Program(msgspec.Struct, forbid_unknown_fields=True):
     scope: str = ""  # set when read: the manifest it comes from
 
     @property
+    def optional_calls(self) -> list[str]:
+        """Addresses that a container of it may lack."""
+        return [step.call for op in self.ops.values() for step in op.steps if step.optional]
+
+    @property
     def key(self) -> str:
         """Identity among the programs of all manifests."""
         return f"{self.scope}/{self.name}"

@@ -95,7 +95,9 @@ class RouteTable:
     def __init__(self, programs: Programs, traced: frozenset[str]) -> None:
         self.programs = programs
         self.traced = traced
+        self.given: frozenset[tuple[str, str]] = frozenset()
         self.edges: list[tuple[Program, str, Program]] = []
+        self.optional: set[int] = set()  # edges whose address a caller may lack
         self.ops: list[tuple[Program, Op]] = list(programs.operations())
         self.shapes: list[SpanShape] = []
         self._op_ids = {(program.key, op.name): number for number, (program, op) in enumerate(self.ops)}
@@ -103,10 +105,11 @@ class RouteTable:
         self._shape_ids: dict[tuple[str, str, str], int] = {}
         self._routes: dict[tuple[str, str], Route] = {}
 
-    def retrace(self, traced: frozenset[str]) -> None:
-        """Other programs export spans from now on. Numbers given out stay valid."""
-        if traced != self.traced:
-            self.traced = traced
+    def recompile(self, traced: frozenset[str], given: frozenset[tuple[str, str]]) -> None:
+        """Other programs export spans from now on, or have the addresses of optional calls (program, address
+        variable). Numbers given out stay valid."""
+        if (traced, given) != (self.traced, self.given):
+            self.traced, self.given = traced, given
             self._routes.clear()
 
     def route(self, program: Program, op_name: str) -> Route:
@@ -149,7 +152,7 @@ class RouteTable:
     def _conditional(self, nodes: list[Node], node: Node) -> bool:
         if node.step is None:
             return False
-        if node.step.when is not None:
+        if node.step.when is not None or node.step.optional:
             return True
         return bool(node.step.each) and self.programs.is_set(nodes[node.parent].program, node.step.each)
 
@@ -172,9 +175,13 @@ class RouteTable:
             together: list[int] = []
             for repeat in range(rounds):
                 for step in steps:
+                    if step.optional and (node.program.key, step.call) not in self.given:
+                        continue
                     program = self.programs.offering(node.program, step)[0]
                     child = Node(len(nodes), node.index, program, program.ops[step.op], step, repeat)
                     child.edge = self.edge(node.program, step.call, program) if step.call else -1
+                    if step.optional:
+                        self.optional.add(child.edge)
                     node.children.append(child.index)
                     together.append(child.index)
                     self._add(nodes, child, depth + 1)

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from aiopslab.sim.core.ports import ContainerRef, ContainerSpec
+from aiopslab.sim.world.addresses import address_in
 from aiopslab.sim.world.programspec import Program
 
 _PORT = re.compile(r"\$\{(\w+):?(\d*)\}")
@@ -97,6 +98,17 @@ class Runs:
     def alive(self) -> Iterable[Run]:
         """Living runs in order of start."""
         return self._alive.values()
+
+
+def optional_addresses(runs: Runs) -> frozenset[tuple[str, str]]:
+    """(program, address variable) of the optional calls whose address some container is given."""
+    return frozenset(
+        (run.program.key, call)
+        for run in runs.alive()
+        if run.program is not None
+        for call in run.program.optional_calls
+        if address_in(run.spec.env, call)
+    )
 
 
 def listen_port(program: Program, spec: ContainerSpec) -> int:

@@ -51,7 +51,7 @@ from aiopslab.sim.world.queueing import FREE
 from aiopslab.sim.world.requests import Reader, RequestView
 from aiopslab.sim.world.retransmissions import Retransmissions
 from aiopslab.sim.world.routes import RouteTable
-from aiopslab.sim.world.runs import Run, Runs
+from aiopslab.sim.world.runs import Run, Runs, optional_addresses
 from aiopslab.sim.world.spans import SpanStore
 from aiopslab.sim.world.topics import Topics
 from aiopslab.sim.world.userland import bridge, bytestream
@@ -346,7 +346,7 @@ class SimWorld:
         self._view = build_view(self._store, self.runs)
         self._effects = read_effects(self._store)
         traced = frozenset(r.program.key for r in self.runs.alive() if r.traced and r.program is not None)
-        self._routes.retrace(traced)
+        self._routes.recompile(traced, optional_addresses(self.runs))
         self._meter.strain(self._effects)
         around = self._around()
         self._edges = EdgeTable(self.runs, self._connections, self.errors, around)
