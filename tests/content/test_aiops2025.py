@@ -1,4 +1,4 @@
-"""The shop as in the AIOps 2025 challenge: its pods, its spans, and what a broken storage tier looks like from above."""
+"""The shop as in the AIOps 2025 challenge: its pods and spans, and what a broken storage tier looks like from above."""
 
 from __future__ import annotations
 
