@@ -16,10 +16,12 @@ from aiopslab.sim.world.dialects import CLIENTS, Client, Error, Errors, fill
 from aiopslab.sim.world.effects import CLEAR, Effects, Path
 from aiopslab.sim.world.hashing import text_key, unit_int
 from aiopslab.sim.world.lookups import Lookups
+from aiopslab.sim.world.naming import SERVFAIL, TIMEOUT, UNREACHED, Names
 from aiopslab.sim.world.programspec import Program
 from aiopslab.sim.world.runs import Run, Runs
-from aiopslab.sim.world.view import Endpoint, View, split_name
+from aiopslab.sim.world.view import Endpoint, View
 
+_LOOKUPS = {TIMEOUT: dialects.NAME_TIMEOUT, UNREACHED: dialects.NAME_UNREACHED, SERVFAIL: dialects.NAME_FAILED}
 LOST_LOSS = 0.95  # from this share of lost packets on, nothing gets through
 
 
@@ -57,6 +59,7 @@ class Surroundings:
     view: View
     effects: Effects
     now: float
+    names: Names
 
 
 class Connections:
@@ -130,8 +133,10 @@ class Connections:
         if backend is not None:
             connection.backend, connection.error, connection.failures = backend.number, 0, 0
             return
-        text = client.texts.get(condition) or client.texts[dialects.SILENT]
+        text = dialects.wording(client, condition)
+        own_port = 32768 + text_key(self._seed, "port", caller.ref, connection.host, connection.dials) % 28000
         facts = {
+            "source": f"{caller.spec.pod_ip}:{own_port}",
             "host": connection.host,
             "ip": connection.ip or connection.host,
             "port": str(connection.port),
@@ -164,43 +169,43 @@ class Connections:
 
     def _attempt(self, connection: Connection, caller: Run, around: Surroundings) -> Attempt:
         view = around.view
-        ip = view.resolve(connection.host, caller.ref.namespace)
-        self.lookups.note(connection.host, ip is not None)
-        if ip is None:
-            return Attempt(dialects.UNKNOWN_NAME, "", None)
-        headless = ip in ("", "None")
-        endpoints = self._endpoints(view, connection, caller, headless, ip)
-        if headless and not endpoints:
-            return Attempt(dialects.UNKNOWN_NAME, "", None)  # CoreDNS has no address to answer with
-        ip = endpoints[0].ip if headless else ip
+        name = around.names.lookup(caller, connection.host)
+        self.lookups.note(connection.host, name)
+        if not name.addresses:
+            return Attempt(_LOOKUPS.get(name.rcode, dialects.UNKNOWN_NAME), "", None)
+        draw = text_key(self._seed, "endpoint", caller.ref, connection.lane, connection.host, connection.dials)
+        ip = name.addresses[int(unit_int(draw) * len(name.addresses))]
+        service = view.service(ip, connection.port)
+        endpoints = view.endpoints(ip, connection.port)
+        if service is not None and service.local:
+            endpoints = tuple(e for e in endpoints if e.node == caller.spec.node)
+            if not endpoints and service.endpoints:
+                return Attempt(dialects.SILENT, ip, None)  # kube-proxy drops what it may not send to another node
         if not endpoints:
-            known = (ip, connection.port) in view.by_cluster_ip or ip in view.pod_by_ip
+            known = service is not None or ip in view.pod_by_ip
             # A cluster address without a rule for this port is not rejected by kube-proxy: packets vanish.
             inside = ipaddress.ip_address(ip).is_private
             return Attempt(
                 dialects.REFUSED if known else dialects.SILENT if inside else dialects.NO_ROUTE, ip, None
             )
-        key = text_key(self._seed, "endpoint", caller.ref, connection.lane, connection.host, connection.dials)
-        chosen = endpoints[int(unit_int(key) * len(endpoints))]
+        chosen = endpoints[int(unit_int(draw) * len(endpoints))]
+        if service is not None and service.sticky:
+            # Rendezvous hashing: a client keeps its endpoint for as long as there is one.
+            chosen = max(endpoints, key=lambda e: text_key(self._seed, "affinity", caller.spec.pod_ip, ip, e.ip))
+        return self._arrive(caller, ip, chosen, around)
+
+    def _arrive(self, caller: Run, ip: str, chosen: Endpoint, around: Surroundings) -> Attempt:
+        view = around.view
         backend = view.listener(chosen, around.now)
         target = backend or next(iter(view.runs_by_ip.get(chosen.ip, ())), None)
         if target is None:
             return Attempt(dialects.SILENT, ip, None)
         path = around.effects.path(caller.pod_key, target.pod_key)
-        if path.drop or path.loss >= LOST_LOSS or view.blocked(caller, target):
+        if path.drop or path.loss >= LOST_LOSS or view.blocked(caller, target, chosen.port):
             return Attempt(dialects.SILENT, ip, None)
         if backend is None:
             return Attempt(dialects.REFUSED, ip, None)
         return Attempt("", ip, backend, path.delay_ms)
-
-    def _endpoints(
-        self, view: View, connection: Connection, caller: Run, headless: bool, ip: str
-    ) -> tuple[Endpoint, ...]:
-        if not headless:
-            return view.endpoints(ip, connection.port)
-        name, namespace = split_name(connection.host, caller.ref.namespace)
-        port = view.services[(namespace, name)].get(connection.port)
-        return port.endpoints if port else ()
 
 
 def split_address(address: str) -> tuple[str, int]:

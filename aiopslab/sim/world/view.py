@@ -17,6 +17,8 @@ SLICES = "discovery.k8s.io/endpointslices"
 POLICIES = "networking.k8s.io/networkpolicies"
 PODS = "pods"
 NAMESPACES = "namespaces"
+NODES = "nodes"
+DNS_SERVICE = ("kube-system", "kube-dns")
 SERVICE_LABEL = "kubernetes.io/service-name"
 CLUSTER_SUFFIXES = (".svc.cluster.local", ".svc", "")
 
@@ -27,15 +29,21 @@ class Endpoint:
 
     ip: str
     port: int
+    node: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ServicePort:
-    """What a Service does with one of its ports. No endpoints means that connections are refused."""
+    """What a Service does with one of its ports. No endpoints means that connections are refused.
+
+    ``sticky``: a client's connections go to one endpoint. ``local``: only to endpoints on the client's node.
+    """
 
     cluster_ip: str
     port: int
     endpoints: tuple[Endpoint, ...]
+    sticky: bool = False
+    local: bool = False
 
 
 @dataclass(slots=True)
@@ -49,22 +57,20 @@ class View:
     policies: dict[str, list[Obj]] = field(default_factory=dict)
     namespaces: dict[str, dict[str, str]] = field(default_factory=dict)
     runs_by_ip: dict[str, list[Run]] = field(default_factory=dict)
+    aliases: dict[tuple[str, str], str] = field(default_factory=dict)  # ExternalName Services
+    hostnames: dict[tuple[str, str, str], str] = field(default_factory=dict)  # (namespace, service, pod's) -> IP
+    node_ports: dict[int, ServicePort] = field(default_factory=dict)
+    node_ips: set[str] = field(default_factory=set)
 
-    def resolve(self, host: str, namespace: str) -> str | None:
-        """Address of a name as a pod of ``namespace`` sees it: a Service or a literal; None: no such name."""
-        try:
-            return str(ipaddress.ip_address(host))
-        except ValueError:
-            pass
-        name, wanted = split_name(host, namespace)
-        ports = self.services.get((wanted, name))
-        if ports is None:
-            return None
-        return next((p.cluster_ip for p in ports.values()), "")
+    def service(self, ip: str, port: int) -> ServicePort | None:
+        """The Service port behind an address that kube-proxy has rules for: cluster, external, node port."""
+        if ip in self.node_ips and port in self.node_ports:
+            return self.node_ports[port]
+        return self.by_cluster_ip.get((ip, port))
 
     def endpoints(self, ip: str, port: int) -> tuple[Endpoint, ...]:
-        """Where a connection to ``ip:port`` may arrive; empty when it is refused."""
-        service = self.by_cluster_ip.get((ip, port))
+        """Where a connection to ``ip:port`` may arrive."""
+        service = self.service(ip, port)
         if service is not None:
             return service.endpoints
         return (Endpoint(ip, port),) if ip in self.pod_by_ip or ip in self.runs_by_ip else ()
@@ -76,13 +82,17 @@ class View:
                 return run
         return None
 
-    def blocked(self, source: Run, target: Run) -> bool:
-        """Whether NetworkPolicies drop new connections from ``source`` to ``target``."""
+    def blocked(self, source: Run, target: Run, port: int = 0, protocol: str = "TCP") -> bool:
+        """Whether NetworkPolicies drop new connections from ``source`` to ``target``; ``port`` is where its
+        program listens unless given."""
         if not self.policies:
             return False
-        return not (self._allows(source, target, "Egress") and self._allows(source, target, "Ingress"))
+        where = (port or target.port, protocol)
+        return not (
+            self._allows(source, target, "Egress", where) and self._allows(source, target, "Ingress", where)
+        )
 
-    def _allows(self, source: Run, target: Run, direction: str) -> bool:
+    def _allows(self, source: Run, target: Run, direction: str, where: tuple[int, str]) -> bool:
         subject, peer = (target, source) if direction == "Ingress" else (source, target)
         labels = self.labels(subject)
         selecting = [
@@ -93,17 +103,28 @@ class View:
         if not selecting:
             return True
         return any(
-            self._rule_allows(rule, subject.ref.namespace, peer, target.port, direction)
+            self._ports_allow(rule.get("ports"), target, where) and self._rule_allows(rule, subject, peer, direction)
             for spec in selecting
             for rule in spec.get(direction.lower()) or []
         )
 
-    def _rule_allows(self, rule: Obj, namespace: str, peer: Run, port: int, direction: str) -> bool:
-        ports = rule.get("ports")
-        if ports and not any(p.get("port") in (None, port) for p in ports):
-            return False
+    def _ports_allow(self, ports: list[Obj] | None, target: Run, where: tuple[int, str]) -> bool:
+        number, protocol = where
+        return not ports or any(
+            (port.get("protocol") or "TCP") == protocol and self._covers(port, target, number) for port in ports
+        )
+
+    def _covers(self, port: Obj, target: Run, number: int) -> bool:
+        wanted = port.get("port")
+        if isinstance(wanted, str):
+            containers = (self.pods.get(target.pod_key) or {}).get("spec", {}).get("containers") or []
+            named = [p for c in containers for p in c.get("ports") or [] if p.get("name") == wanted]
+            return any(p.get("containerPort") == number for p in named)
+        return wanted is None or wanted <= number <= (port.get("endPort") or wanted)
+
+    def _rule_allows(self, rule: Obj, subject: Run, peer: Run, direction: str) -> bool:
         peers = rule.get("from" if direction == "Ingress" else "to")
-        return not peers or any(self._peer_matches(p, namespace, peer) for p in peers)
+        return not peers or any(self._peer_matches(p, subject.ref.namespace, peer) for p in peers)
 
     def _peer_matches(self, wanted: Obj, namespace: str, peer: Run) -> bool:
         if "ipBlock" in wanted:
@@ -174,6 +195,9 @@ def build_view(store: Store, runs: Runs) -> View:
         view.namespaces[namespace["metadata"]["name"]] = namespace["metadata"].get("labels") or {}
     for policy in store.list(POLICIES):
         view.policies.setdefault(policy["metadata"]["namespace"], []).append(policy)
+    for node in store.list(NODES):
+        addresses = (node.get("status") or {}).get("addresses") or []
+        view.node_ips.update(a["address"] for a in addresses if a.get("type") == "InternalIP")
     slices: dict[tuple[str, str], list[Obj]] = {}
     for item in store.list(SLICES):
         owner = (item["metadata"].get("labels") or {}).get(SERVICE_LABEL)
@@ -188,27 +212,52 @@ def _add_service(view: View, service: Obj, slices: dict[tuple[str, str], list[Ob
     key = (service["metadata"]["namespace"], service["metadata"]["name"])
     spec = service.get("spec", {})
     if spec.get("type") == "ExternalName":
+        view.aliases[key] = spec.get("externalName", "")
         return
     ports: dict[int, ServicePort] = {}
+    mine = slices.get(key, [])
     for port in spec.get("ports") or []:
-        endpoints = _ready(slices.get(key, []), port.get("name", ""))
-        found = ServicePort(spec.get("clusterIP", ""), port["port"], endpoints)
+        found = ServicePort(
+            spec.get("clusterIP", ""),
+            port["port"],
+            _serving(mine, port.get("name", "")),
+            spec.get("sessionAffinity") == "ClientIP",
+            spec.get("internalTrafficPolicy") == "Local",
+        )
         ports[port["port"]] = found
-        if found.cluster_ip not in ("", "None"):
-            view.by_cluster_ip[(found.cluster_ip, found.port)] = found
+        for ip in _addresses(service):
+            view.by_cluster_ip[(ip, found.port)] = found
+        if port.get("nodePort"):
+            view.node_ports[port["nodePort"]] = found
     view.services[key] = ports
+    for endpoint in (e for item in mine for e in item.get("endpoints") or []):
+        if endpoint.get("hostname") and endpoint.get("addresses"):
+            view.hostnames[(*key, endpoint["hostname"])] = endpoint["addresses"][0]
 
 
-def _ready(slices: list[Obj], port_name: str) -> tuple[Endpoint, ...]:
-    found = []
+def _addresses(service: Obj) -> list[str]:
+    """Addresses that kube-proxy answers for."""
+    spec = service.get("spec", {})
+    balancer = ((service.get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
+    found = [spec.get("clusterIP", ""), *(spec.get("externalIPs") or []), *(i.get("ip", "") for i in balancer)]
+    return [ip for ip in found if ip not in ("", "None")]
+
+
+def _serving(slices: list[Obj], port_name: str) -> tuple[Endpoint, ...]:
+    """Endpoints that take connections: the ready ones; while there is none, those that end but still serve."""
+    ready, ending = [], []
     for item in slices:
         number = next((p.get("port") for p in item.get("ports") or [] if (p.get("name") or "") == port_name), None)
         if number is None:
             continue
         for endpoint in item.get("endpoints") or []:
-            if (endpoint.get("conditions") or {}).get("ready", True):
-                found += [Endpoint(address, number) for address in endpoint.get("addresses", [])]
-    return tuple(sorted(set(found), key=lambda e: (e.ip, e.port)))
+            found = [Endpoint(a, number, endpoint.get("nodeName", "")) for a in endpoint.get("addresses", [])]
+            conditions = endpoint.get("conditions") or {}
+            if conditions.get("ready", True):
+                ready += found
+            elif conditions.get("serving") and conditions.get("terminating"):
+                ending += found
+    return tuple(sorted(set(ready or ending), key=lambda e: (e.ip, e.port)))
 
 
 def matters(change: Change) -> bool:
@@ -219,7 +268,8 @@ def matters(change: Change) -> bool:
     if resource.startswith("chaos-mesh.org/"):
         return True
     if resource == SERVICES:
-        return change.type != "MODIFIED" or _part(change.obj, "spec") != _part(change.old, "spec")
+        parts = ("spec", "status")
+        return change.type != "MODIFIED" or any(_part(change.obj, p) != _part(change.old, p) for p in parts)
     if resource == SLICES:
         parts = ("endpoints", "ports")
         return change.type != "MODIFIED" or any(_part(change.obj, p) != _part(change.old, p) for p in parts)

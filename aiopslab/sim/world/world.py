@@ -43,6 +43,7 @@ from aiopslab.sim.world.interrupt import interrupt
 from aiopslab.sim.world.loadgen import UserLoad
 from aiopslab.sim.world.logs import STDOUT, Logs, destination, render_static
 from aiopslab.sim.world.metering import Meter, SpanMetrics
+from aiopslab.sim.world.naming import Name, Names
 from aiopslab.sim.world.oneshots import OneShots
 from aiopslab.sim.world.processes import missing_variable, one_shot, start_result
 from aiopslab.sim.world.programs import Programs
@@ -255,11 +256,11 @@ class SimWorld:
             self._end(run, now)
             self._exits.append(ContainerExit(run.ref, stop.code, "Completed" if stop.code == 0 else "Error"))
 
-    def resolve(self, run: Run, host: str) -> str | None:
-        """Address that a name has inside a container; None when there is no such name."""
+    def resolve(self, run: Run, host: str) -> Name:
+        """What looking a name up inside a container ends with."""
         self._refresh()
-        found = self._view.resolve(host, run.ref.namespace)
-        self._connections.lookups.note(host, found is not None)
+        found = self._around().names.lookup(run, host)
+        self._connections.lookups.note(host, found)
         return found
 
     def dial(self, run: Run, host: str, port: int) -> Attempt:
@@ -375,7 +376,7 @@ class SimWorld:
                 load.heed(count if count >= 0 else None, traffic, self._at)
 
     def _around(self) -> Surroundings:
-        return Surroundings(self._view, self._effects, self._at)
+        return Surroundings(self._view, self._effects, self._at, Names(self._view, self._effects))
 
     def _load_edge(self, load: Load, around: Surroundings) -> Edge:
         edge = blank(load.lanes)

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from aiopslab.sim.core.ports import ExecResult
 from aiopslab.sim.world.dialects import NO_ROUTE, REFUSED, SILENT
+from aiopslab.sim.world.naming import UNREACHED, Name
 from aiopslab.sim.world.runs import Run
 from aiopslab.sim.world.userland.images import profile
 from aiopslab.sim.world.userland.machine import (
@@ -23,7 +24,6 @@ from aiopslab.sim.world.userland.machine import (
     Resolution,
 )
 from aiopslab.sim.world.userland.run import run as run_command
-from aiopslab.sim.world.view import split_name
 
 NAMESERVER = "10.96.0.10"
 CLUSTER_DOMAIN = "svc.cluster.local"
@@ -44,8 +44,8 @@ class Dialled(Protocol):
 class Host(Protocol):
     """What the bridge needs of the world."""
 
-    def resolve(self, run: Run, host: str) -> str | None:
-        """Address of a name inside a container."""
+    def resolve(self, run: Run, host: str) -> Name:
+        """A lookup inside a container."""
 
     def dial(self, run: Run, host: str, port: int) -> Dialled:
         """A fresh TCP connection from a container."""
@@ -70,14 +70,10 @@ class PodNetwork:
         self._run = run
 
     def resolve(self, name: str) -> Resolution:
-        """Implements ``Network``: Service names through the search path; nothing outside the cluster resolves."""
-        address = self._host.resolve(self._run, name)
-        service, namespace = split_name(name, self._run.ref.namespace)
-        full = f"{service}.{namespace}.{CLUSTER_DOMAIN}"
-        if address is None:
-            inside = "." not in name.rstrip(".") or name.rstrip(".").endswith((".svc", "cluster.local"))
-            return Resolution(full if inside else name, (), "NXDOMAIN" if inside else "SERVFAIL")
-        return Resolution(full, (address,) if address not in ("", "None") else ())
+        """Implements ``Network``: the search path of the container, and what its DNS answers."""
+        found = self._host.resolve(self._run, name)
+        rcode = "TIMEOUT" if found.rcode == UNREACHED else found.rcode
+        return Resolution(found.name, found.addresses, rcode)
 
     def connect(self, address: str, port: int) -> Connect:
         """Implements ``Network``."""
