@@ -139,6 +139,10 @@ def _flagd(entry: Entry) -> str:
     return f"{stamp}\t{entry.level}\t{entry.message}"
 
 
+def _access(entry: Entry) -> str:
+    return f"{entry.fields.get('client', '-')} - - [{_utc(entry.at):%d/%b/%Y:%H:%M:%S} +0000] {entry.message}"
+
+
 def _plain(entry: Entry) -> str:
     return entry.message
 
@@ -162,5 +166,6 @@ FORMATS: dict[str, Callable[[Entry], str]] = {
     "postgres": _postgres,
     "kafka": _kafka,
     "flagd": _flagd,
+    "access": _access,
     "plain": _plain,
 }

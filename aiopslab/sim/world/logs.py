@@ -220,6 +220,7 @@ def render_static(run: Run, spec: LogSpec, at: float, facts: dict[str, str]) -> 
     values = {
         "pod": run.ref.pod,
         "port": str(run.port),
+        "log_time": f"{datetime.fromtimestamp(at, UTC):%Y/%m/%d %H:%M:%S}",
         "uuid": uuid_of(key),
         **facts,
         **{f"env.{name}": value for name, value in run.spec.env.items()},

@@ -8,7 +8,12 @@ from aiopslab.sim.core.ports import ContainerSpec, StartResult
 from aiopslab.sim.world.images import MIB
 from aiopslab.sim.world.programspec import Program
 from aiopslab.sim.world.userland.images import known
+from aiopslab.sim.world.userland.run import ALPINE as COMMON
 
+NOT_STARTABLE = (
+    "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: "
+    "unable to start container process: error during container init: "
+)
 QUICK_S = 0.05  # a process that has nothing to do
 CRASH_S = 0.1
 ATTACH_S = 1.0  # a process with an open standard input is still there when the client that wants it attaches
@@ -28,6 +33,25 @@ def start_result(spec: ContainerSpec, program: Program | None) -> StartResult:
     if not spec.command:
         return StartResult()
     return _command(spec.command)
+
+
+def replaced(spec: ContainerSpec, program: Program) -> bool:
+    """Whether the container's command line runs something else than the image's own program: a shell, a tool."""
+    if not spec.command or spec.command[0].startswith("-"):
+        return False
+    name = spec.command[0].rpartition("/")[2]
+    if name == program.binary.rpartition("/")[2]:
+        return False
+    return name in _SHELLS or name in COMMON or name in program.tools
+
+
+def not_startable(spec: ContainerSpec, program: Program) -> str:
+    """The runtime's complaint when the image has no such command; empty when it has."""
+    name = spec.command[0]
+    if program.flavour != "distroless" or name.rpartition("/")[2] in program.tools:
+        return ""
+    why = f"stat {name}: no such file or directory" if "/" in name else "executable file not found in $PATH"
+    return NOT_STARTABLE + f'exec: "{name}": {why}: unknown'
 
 
 def missing_variable(spec: ContainerSpec, program: Program) -> str:

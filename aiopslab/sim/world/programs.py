@@ -17,6 +17,8 @@ import msgspec
 from aiopslab.errors import ManifestError
 from aiopslab.sim.world.programspec import Manifest, Op, Program, Step, Vocabulary, is_repository
 
+SERVERS = "well-known servers"  # scope of the programs that belong to no application
+
 
 class Programs:
     """All programs of all bundles, by ``Program.key``."""
@@ -36,6 +38,9 @@ class Programs:
         """
         files = [file for bundle in bundles for file in sorted(bundle.glob("apps/*/sim.toml"))]
         loaded = [(file, read_manifest(file)) for file in files]
+        known = read_manifest(Path(__file__).with_name("servers.toml"))
+        known.name = SERVERS
+        loaded.append((Path("servers.toml"), known))
         programs = cls(manifest for _, manifest in loaded)
         for file, manifest in loaded:
             programs._check(file, manifest)

@@ -115,6 +115,8 @@ class Op(msgspec.Struct, forbid_unknown_fields=True):
     fails: Failure | None = None
     leak: Leak | None = None
     topic: str = ""  # a call is a message in this topic
+    body: str = ""  # of the answer, with {pod}, {pod_ip}, {host} and {time} filled in
+    content_type: str = "text/html; charset=utf-8"
     name: str = ""  # set when read
     package: str = ""  # set when read
 
@@ -271,6 +273,9 @@ class Program(msgspec.Struct, forbid_unknown_fields=True):
     cold_factor: float = 1.0  # by how much the first calls are slower
     stop: Stop = Stop()
     health_paths: list[str] = []
+    root: str = ""  # folder whose files it serves
+    pages: dict[str, str] = {}  # bodies of answers by HTTP status
+    server_header: str = ""
     required_env: list[str] = []
     missing_env_log: str = ""
     workers: int = 64  # calls served at one time

@@ -152,6 +152,7 @@ class RequestView:
             "trace_id": lambda: self.trace_of(node),
             "span_id": lambda: self.span_of(node),
             "address": lambda: self._address(node, 0),
+            "client": self._client,
             "host": lambda: self._address(node, 1),
         }
         if name in simple:
@@ -166,8 +167,15 @@ class RequestView:
         return self.block.route.op.method
 
     def _bytes(self) -> str:
+        if self.block.route.op.body and self.status == 200:
+            return str(len(self.block.route.op.body.lstrip("\n")))
         base = self.block.route.op.response_bytes if self.status < 500 else 3200
         return str(base + mix_int(self.key ^ 0xB) % 97)
+
+    def _client(self) -> str:
+        """Address of the pod that the request came from."""
+        number = int(self.block.client[self.column]) if self.block.client is not None else -1
+        return self.reader.runs[number].spec.pod_ip if number >= 0 else "-"
 
     def _address(self, node: int, part: int) -> str:
         at = self.block.route.nodes[node]

@@ -27,6 +27,7 @@ from aiopslab.sim.core.ports import (
 from aiopslab.sim.core.store import Change, Store
 from aiopslab.sim.world import probes
 from aiopslab.sim.world.addresses import plain_address
+from aiopslab.sim.world.answers import Reply, reply, served_file
 from aiopslab.sim.world.background import Background
 from aiopslab.sim.world.blocks import Block, Pieces
 from aiopslab.sim.world.connections import Attempt, Connections, Surroundings, split_address
@@ -45,7 +46,7 @@ from aiopslab.sim.world.logs import STDOUT, Logs, destination, render_static
 from aiopslab.sim.world.metering import Meter, SpanMetrics
 from aiopslab.sim.world.naming import Name, Names
 from aiopslab.sim.world.oneshots import OneShots
-from aiopslab.sim.world.processes import missing_variable, one_shot, start_result
+from aiopslab.sim.world.processes import missing_variable, not_startable, one_shot, replaced, start_result
 from aiopslab.sim.world.programs import Programs
 from aiopslab.sim.world.programspec import LogSpec, Program
 from aiopslab.sim.world.queueing import FREE
@@ -112,6 +113,10 @@ class SimWorld:
         self.run_until(now)
         self._oneshots.mount(spec)
         program = self.programs.match(spec.image)
+        if program is not None and replaced(spec, program):
+            if problem := not_startable(spec, program):
+                return StartResult(error=problem)
+            program = None
         result = start_result(spec, program)
         run = self.runs.add(spec, program, now, listens=result.exit_after_s is None)
         self._stale = True
@@ -268,17 +273,19 @@ class SimWorld:
         self._refresh()
         return self._connections.attempt(run, host, port, self._around())
 
-    def ask(self, source: Run, backend: Run, method: str, path: str) -> tuple[int, float]:
-        """(status, milliseconds) of one request that a command sends to a program. It is simulated like any other
-        and shows in all signals."""
+    def ask(self, source: Run, backend: Run, method: str, path: str) -> Reply:
+        """One HTTP request that a command sends to a program. It is simulated like any other and shows in all
+        signals; a path that the program does not know is answered with 404."""
         self._refresh()
         program = backend.program
         assert self._edges is not None and program is not None
         if path.partition("?")[0] in program.health_paths:
-            return 200, 1.0
+            return Reply(200, 1.0, b"ok\n")
         found = match_route(program, self.programs, method, path) if program.serves == "http" else None
+        if found is None and served_file(backend, path) is not None:
+            found = match_route(program, self.programs, "GET", "/")
         if found is None:
-            return 404, 1.0
+            return reply(backend, None, path, (404, 1.0), self._at)
         edge = blank(1)
         edge.backend[0] = backend.number
         key = np.array([text_key(self._seed, "ask", source.ref, path, self._at)], np.uint64)
@@ -297,7 +304,8 @@ class SimWorld:
         block.start[:] = self._at
         self._pieces.add(self._at, [block])
         self._metrics.add([block], self._routes, self._at)
-        return RequestView(self._reader, block, 0).status, float(block.took[0, 0])
+        outcome = RequestView(self._reader, block, 0).status, float(block.took[0, 0])
+        return reply(backend, batch.route.op, path, outcome, self._at)
 
     def key_space(self, run: Run) -> dict[str, object]:
         """The keys that a data store holds."""

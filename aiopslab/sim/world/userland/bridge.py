@@ -10,6 +10,7 @@ import ipaddress
 from typing import Protocol
 
 from aiopslab.sim.core.ports import ExecResult
+from aiopslab.sim.world.answers import Reply
 from aiopslab.sim.world.dialects import NO_ROUTE, REFUSED, SILENT
 from aiopslab.sim.world.naming import UNREACHED, Name
 from aiopslab.sim.world.runs import Run
@@ -50,8 +51,8 @@ class Host(Protocol):
     def dial(self, run: Run, host: str, port: int) -> Dialled:
         """A fresh TCP connection from a container."""
 
-    def ask(self, run: Run, backend: Run, method: str, path: str) -> tuple[int, float]:
-        """One HTTP request to a program: status and milliseconds; it shows in all signals like any other."""
+    def ask(self, run: Run, backend: Run, method: str, path: str) -> Reply:
+        """One HTTP request to a program; it shows in all signals like any other."""
 
     def key_space(self, run: Run) -> dict[str, object]:
         """The keys that a redis holds now."""
@@ -90,8 +91,8 @@ class PodNetwork:
         found = self._host.dial(self._run, address, port)
         if found.condition or found.backend is None:
             return HttpReply(0, b"", "", 0.0)
-        status, milliseconds = self._host.ask(self._run, found.backend, method, path)
-        return HttpReply(status, page(status), "text/html; charset=utf-8", milliseconds / 1e3)
+        reply = self._host.ask(self._run, found.backend, method, path)
+        return HttpReply(reply.status, reply.body, reply.content_type, reply.took_ms / 1e3, reply.server)
 
     def redis(self, address: str, port: int) -> dict[str, object] | None:
         """Implements ``Network``."""
@@ -99,12 +100,6 @@ class PodNetwork:
         if backend is None or backend.program is None or backend.program.serves != "redis":
             return None
         return self._host.key_space(backend)
-
-
-def page(status: int) -> bytes:
-    if status == 200:
-        return b"ok\n"
-    return b"404 page not found\n" if status == 404 else b"Internal Server Error\n" if status >= 500 else b""
 
 
 def run(host: Host, run: Run, argv: list[str], stdin: bytes, now: float) -> ExecResult:

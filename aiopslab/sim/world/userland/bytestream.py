@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from aiopslab.sim.core.ports import Answer
 from aiopslab.sim.world.runs import Run
-from aiopslab.sim.world.userland.bridge import Host, page
+from aiopslab.sim.world.userland.bridge import Host
 from aiopslab.sim.world.userland.network import GRPC_TO_HTTP1, STATUS_TEXTS
 from aiopslab.sim.world.userland.resp import serve as serve_redis
 
@@ -80,9 +80,10 @@ def _http(host: Host, run: Run, received: bytes) -> Answer:
         return Answer(BAD_REQUEST, len(received), close=True)
     if request is None:
         return Answer()
-    status, milliseconds = host.ask(run, run, request.method, request.path)
-    body = page(status)
-    head = f"HTTP/1.1 {status} {STATUS_TEXTS.get(status, '')}\r\nContent-Type: text/html; charset=utf-8\r\n"
-    head += f"Content-Length: {len(body)}\r\n" + ("" if request.keep_alive else "Connection: close\r\n") + "\r\n"
-    shown = b"" if request.method == "HEAD" else body
-    return Answer(head.encode() + shown, request.size, not request.keep_alive, milliseconds / 1e3)
+    reply = host.ask(run, run, request.method, request.path)
+    head = f"HTTP/1.1 {reply.status} {STATUS_TEXTS.get(reply.status, '')}\r\n"
+    head += f"Server: {reply.server}\r\n" if reply.server else ""
+    head += f"Content-Type: {reply.content_type}\r\nContent-Length: {len(reply.body)}\r\n"
+    head += ("" if request.keep_alive else "Connection: close\r\n") + "\r\n"
+    shown = b"" if request.method == "HEAD" else reply.body
+    return Answer(head.encode() + shown, request.size, not request.keep_alive, reply.took_ms / 1e3)

@@ -36,6 +36,7 @@ class HttpReply:
     body: bytes
     content_type: str
     delay_s: float
+    server: str = ""  # the header of that name
 
 
 class Network(Protocol):

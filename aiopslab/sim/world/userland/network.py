@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import pairwise
 from urllib.parse import urlsplit
 
@@ -114,6 +115,9 @@ def _curl_one(io: Io, found: dict[str, str], target: Target) -> int:
     verbose = "v" in found
     answer = lookup(io, target.host)
     if not answer.addresses:
+        limit = _seconds(found.get("m") or found.get("connect-timeout"), 127.0)
+        if answer.rcode == "TIMEOUT" and limit <= 10.0:
+            return _curl_fail(io, found, 28, f"Resolving timed out after {limit * 1e3 + 1:.0f} milliseconds")
         return _curl_fail(io, found, 6, f"Could not resolve host: {target.host}")
     address = answer.addresses[0]
     if verbose:
@@ -156,7 +160,10 @@ def _curl_fail(io: Io, found: dict[str, str], code: int, text: str) -> int:
 
 def _curl_print(io: Io, found: dict[str, str], reply: HttpReply) -> int:
     reason = STATUS_TEXTS.get(reply.status, "")
-    head = f"HTTP/1.1 {reply.status} {reason}\r\ncontent-type: {reply.content_type}\r\n\r\n"
+    server = f"Server: {reply.server}\r\n" if reply.server else ""
+    stamp = f"{datetime.fromtimestamp(io.machine.now + io.machine.spent_s, UTC):%a, %d %b %Y %H:%M:%S} GMT"
+    head = f"HTTP/1.1 {reply.status} {reason}\r\n{server}Date: {stamp}\r\nContent-Type: {reply.content_type}\r\n"
+    head += f"Content-Length: {len(reply.body)}\r\n\r\n"
     if "v" in found:
         for line in head.strip().splitlines():
             io.err(f"< {line}")
