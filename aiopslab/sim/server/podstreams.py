@@ -14,9 +14,9 @@ from typing import Any
 import orjson
 from aiohttp import WSMsgType, web
 
-from aiopslab.sim.core.apierrors import ApiError, bad_request, internal, status_error
+from aiopslab.sim.core.apierrors import ApiError, bad_request, internal
 from aiopslab.sim.core.ports import ContainerRef, ExecResult, World
-from aiopslab.sim.server import podlogs, portforward
+from aiopslab.sim.server import podlogs, portforward, proxying
 from aiopslab.sim.server.call import Call
 from aiopslab.sim.server.requestinfo import truthy
 
@@ -86,13 +86,6 @@ async def attach(call: Call) -> web.StreamResponse:
     finally:
         reader.cancel()
     return socket
-
-
-async def proxy(call: Call) -> web.StreamResponse:
-    """Refused: the API server forwards no requests into the simulated network."""
-    target = f'{call.info.resource} "{call.info.name}"'
-    message = f"error trying to reach service: {target} cannot be reached from the API server"
-    raise status_error("ServiceUnavailable", message)
 
 
 def _addressed(call: Call) -> tuple[ContainerRef, ApiError | None]:
@@ -249,5 +242,5 @@ HANDLERS: dict[str, Callable[[Call], Awaitable[web.StreamResponse]]] = {
     "exec": exec_,
     "attach": attach,
     "portforward": portforward.port_forward,
-    "proxy": proxy,
+    "proxy": proxying.proxy,
 }
