@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Mapping
 
 from aiohttp import web
@@ -11,6 +12,7 @@ from aiopslab.sim.core.ports import Principal, World
 from aiopslab.sim.server.auth import Authenticator
 from aiopslab.sim.server.call import Server
 from aiopslab.sim.server.gateway import Gateway
+from aiopslab.sim.server.http2 import NegotiatingSite
 from aiopslab.sim.server.policy import Policy
 
 BODY_BYTES_MAX = 3 << 20
@@ -44,11 +46,14 @@ async def _close_streams(app: web.Application) -> None:
 
 
 async def serve(
-    app: web.Application, ssl_context: object, port: int, host: str = "127.0.0.1"
+    app: web.Application, ssl_context: ssl.SSLContext, port: int, host: str = "127.0.0.1"
 ) -> tuple[web.AppRunner, int]:
-    """Listen; port 0 picks a free one. Returns the runner (``cleanup()`` ends it) and the port."""
+    """Listen for HTTP/2 and HTTP/1.1; port 0 picks a free one.
+
+    Returns the runner (``cleanup()`` ends it) and the port.
+    """
     runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
-    site = web.TCPSite(runner, host, port, ssl_context=ssl_context)  # type: ignore[arg-type]
+    site = NegotiatingSite(runner, host, port, ssl_context)
     await site.start()
     return runner, runner.addresses[0][1]

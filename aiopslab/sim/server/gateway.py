@@ -8,7 +8,7 @@ from typing import Any
 
 from aiohttp import web
 
-from aiopslab.sim.core.apierrors import ApiError, bad_request, internal, method_not_allowed
+from aiopslab.sim.core.apierrors import ApiError, bad_request, internal, method_not_allowed, status_error
 from aiopslab.sim.core.kinds import Kind
 from aiopslab.sim.core.rbac import Action, forbidden_error
 from aiopslab.sim.server import metricsapi, objects, paths, podstreams, reviews, subhandlers, watch
@@ -61,6 +61,9 @@ class Gateway:
             response = await self._answer(call)
         except ApiError as error:
             response = call.error(error)
+        except web.HTTPRequestEntityTooLarge:
+            limit = f"limit is {request.client_max_size}"
+            response = call.error(status_error("RequestEntityTooLarge", f"Request entity too large: {limit}"))
         except (ConnectionError, web.HTTPException):
             raise
         except RecursionError:

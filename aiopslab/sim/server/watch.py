@@ -22,9 +22,6 @@ Obj = dict[str, Any]
 
 DEFAULT_TIMEOUT_S = 2400
 BOOKMARK_INTERVAL_S = 60
-# Soon after the initial events one more bookmark follows: clients call a watch that ends within a second
-# and had no event since a failed one.
-FIRST_BOOKMARK_S = 0.5
 BACKLOG_CHANGES_MAX = 50_000  # a reader this far behind is cut off, as a real server does
 
 
@@ -126,7 +123,7 @@ def _first_events(
 async def _follow(call: Call, watcher: Watcher, options: params.ListOptions, stream: _Stream) -> None:
     loop = asyncio.get_running_loop()
     end = loop.time() + (options.timeout_s if options.timeout_s else DEFAULT_TIMEOUT_S)
-    next_bookmark = loop.time() + (FIRST_BOOKMARK_S if options.initial_events else BOOKMARK_INTERVAL_S)
+    next_bookmark = loop.time() + BOOKMARK_INTERVAL_S
     while not stream.failed:
         await stream.send(watcher.take())
         now = loop.time()

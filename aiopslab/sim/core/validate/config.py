@@ -52,7 +52,7 @@ def _config_map(errors: Errors, obj: Obj, old: Obj | None) -> None:
         errors.invalid_each(f"binaryData[{key}]", key, values.config_key(key))
         size += _decoded_size(text)
     if size > DATA_MAX_BYTES:
-        errors.too_long("", DATA_MAX_BYTES)
+        errors.too_long("[]", DATA_MAX_BYTES)  # the real path is an empty one, which prints so
 
 
 def _secret(errors: Errors, obj: Obj, old: Obj | None) -> None:
