@@ -22,6 +22,7 @@ from aiopslab.sim.world.runs import Run, Runs
 from aiopslab.sim.world.view import Endpoint, View
 
 _LOOKUPS = {TIMEOUT: dialects.NAME_TIMEOUT, UNREACHED: dialects.NAME_UNREACHED, SERVFAIL: dialects.NAME_FAILED}
+PASSWORDS, USERNAMES = ("REDIS_PASSWORD", "VALKEY_PASSWORD"), ("REDIS_USERNAME", "VALKEY_USERNAME")
 LOST_LOSS = 0.95  # from this share of lost packets on, nothing gets through
 
 
@@ -114,6 +115,10 @@ class Connections:
             (c.retry_at for c in self._all.values() if c.backend < 0 and c.retry_at > after), default=math.inf
         )
 
+    def overdue(self, now: float) -> bool:
+        """Whether some channel without backend should have dialled again by ``now``."""
+        return any(c.backend < 0 and c.dials > 0 and c.retry_at <= now for c in self._all.values())
+
     def counts(self) -> dict[int, int]:
         """Open channels by run, as a caller or as a callee."""
         found: dict[int, int] = {}
@@ -161,6 +166,8 @@ class Connections:
     ) -> tuple[Run | None, str]:
         found = self._attempt(connection, caller, around)
         connection.ip = found.ip
+        if found.backend is not None and expected.serves == "redis" and not self._let_in(caller, found.backend):
+            return None, dialects.NO_LOGIN
         if found.backend is None or found.backend.program is expected:
             return found.backend, found.condition
         program = found.backend.program
@@ -206,6 +213,13 @@ class Connections:
         if backend is None:
             return Attempt(dialects.REFUSED, ip, None)
         return Attempt("", ip, backend, path.delay_ms)
+
+    @staticmethod
+    def _let_in(caller: Run, backend: Run) -> bool:
+        """Whether a data store takes the login that the caller's environment holds."""
+        password = next((caller.spec.env[n] for n in PASSWORDS if caller.spec.env.get(n)), "")
+        user = next((caller.spec.env[n] for n in USERNAMES if caller.spec.env.get(n)), "")
+        return backend.keyspace.open or (bool(password) and backend.keyspace.allows(user, password))
 
 
 def split_address(address: str) -> tuple[str, int]:

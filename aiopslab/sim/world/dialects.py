@@ -22,6 +22,7 @@ CANCELED = "canceled"
 CLOSED = "closed"  # the peer went away in the middle of a call
 UNIMPLEMENTED = "unimplemented"
 WRONG_PROTOCOL = "wrong-protocol"
+NO_LOGIN = "no-login"  # a data store wants a user and a password
 
 GRPC_NUMBERS = {
     "OK": 0,
@@ -260,6 +261,13 @@ CLIENTS: dict[str, Client] = {
             REFUSED: _redis("UnableToConnect"),
             UNKNOWN_NAME: _redis("UnableToConnect"),
             SILENT: _redis("ConnectTimeout"),
+            NO_LOGIN: Text(
+                "FailedPrecondition",
+                "StackExchange.Redis.RedisConnectionException: It was not possible to connect to the redis server(s). "
+                "There was an authentication failure; check that passwords (or client certificates) are configured "
+                "correctly: (RedisServerException) NOAUTH Returned - connection has not yet authenticated.",
+                0.05,
+            ),
             DEADLINE: Text(
                 "FailedPrecondition",
                 "StackExchange.Redis.RedisTimeoutException: Timeout awaiting response "
@@ -485,6 +493,8 @@ def wording(client: Client, condition: str) -> Text:
     is not there; whatever else it has no words for looks like silence to it."""
     if condition in client.texts:
         return client.texts[condition]
+    if condition == NO_LOGIN:
+        return Text(client.texts[CLOSED].code, "NOAUTH Authentication required.")
     if condition not in _GO_LOOKUP:
         return client.texts[SILENT]
     name = next(name for name, known in CLIENTS.items() if known is client)

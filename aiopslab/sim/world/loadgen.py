@@ -89,6 +89,15 @@ class UserLoad:
         self.requests = 0
         self.failures = 0
 
+    @property
+    def sets(self) -> dict[str, NDArray[np.int64]]:
+        """The users' set variables, a bit per word, by user."""
+        return self._sets
+
+    def words(self, name: str) -> list[str]:
+        """The words of a set variable."""
+        return self._programs.words(self.entry, name)
+
     def heed(self, count: float | None, traffic: bool, now: float) -> None:
         """Follow the flags: ``count`` is the number of users that the flag service names now, None while it does
         not answer. The number at the start is the environment's; it changes when the flag's value does."""

@@ -240,7 +240,9 @@ def render_static(run: Run, spec: LogSpec, at: float, facts: dict[str, str]) -> 
 
 
 def _typed(value: str) -> str | int:
-    """Numbers marked with ``#`` become numbers."""
+    """Numbers and truth values marked with ``#`` become such."""
+    if value in ("#true", "#false"):
+        return value == "#true"
     if value.startswith("#") and value[1:].lstrip("-").isdigit():
         return int(value[1:])
     return value

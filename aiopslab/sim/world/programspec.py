@@ -180,6 +180,14 @@ class Draw(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     high: int = 0
 
 
+class Stored(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where a user's set is kept: a hash in the data store ``program``, under ``key`` (``{session}`` filled in)."""
+
+    program: str
+    key: str = "{session}"
+    field: str = "cart"
+
+
 class Users(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A closed loop of users: each does a task, waits for its answers, thinks, and so on."""
 
@@ -193,6 +201,7 @@ class Users(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     timeout_s: float = 60.0
     draws: dict[str, Draw] = {}
     sets: dict[str, str] = {}  # set variable -> vocabulary
+    stored: dict[str, Stored] = {}  # set variable -> where it is kept
     state: dict[str, int] = {}  # state variable -> first value
     count_flag: str = ""  # flag that sets the number of users whenever its value changes
     traffic_flag: str = ""  # flag that switches all users off

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from aiopslab.sim.core.ports import ContainerRef, ContainerSpec
 from aiopslab.sim.world.addresses import address_in
 from aiopslab.sim.world.programspec import Program
+from aiopslab.sim.world.userland.acl import KeySpace
 
 _PORT = re.compile(r"\$\{(\w+):?(\d*)\}")
 
@@ -30,7 +31,7 @@ class Run:
     network: int = -1  # row in the pods' network counters
     lines: list[tuple[float, str]] = field(default_factory=list)
     files: dict[str, bytes] | None = None  # as commands inside left them; None before the first command
-    keyspace: dict[str, object] = field(default_factory=dict)  # of a data store
+    keyspace: KeySpace = field(default_factory=KeySpace)  # of a data store
     probes: list[tuple[float, str]] = field(default_factory=list)  # (when, kind) of answered probes
 
     @property

@@ -55,8 +55,10 @@ from aiopslab.sim.world.retransmissions import Retransmissions
 from aiopslab.sim.world.routes import RouteTable
 from aiopslab.sim.world.runs import Run, Runs, optional_addresses
 from aiopslab.sim.world.spans import SpanStore
+from aiopslab.sim.world.storage import forget, mirror
 from aiopslab.sim.world.topics import Topics
 from aiopslab.sim.world.userland import bridge, bytestream
+from aiopslab.sim.world.userland.acl import KeySpace
 from aiopslab.sim.world.view import View, build_view, matters, split_name
 from aiopslab.sim.world.wrk2 import Load, Wrk2Runs, is_wrk2, match_route
 
@@ -307,8 +309,9 @@ class SimWorld:
         outcome = RequestView(self._reader, block, 0).status, float(block.took[0, 0])
         return reply(backend, batch.route.op, path, outcome, self._at)
 
-    def key_space(self, run: Run) -> dict[str, object]:
-        """The keys that a data store holds."""
+    def key_space(self, run: Run) -> KeySpace:
+        """The keys that a data store holds: those of commands, and what the users' requests have put there."""
+        mirror(run, [load for load in self._loads.values() if isinstance(load, UserLoad)])
         return run.keyspace
 
     # --- traffic ------------------------------------------------------------------------------------
@@ -321,6 +324,9 @@ class SimWorld:
             end = min(now, self._at + longest, self._due)
             self._piece(self._at, end)
             self._at = end
+            if self._loads:  # calls of this piece may have dialled in vain
+                self._due = min(self._due, self._connections.next_retry(end))
+                self._stale |= self._connections.overdue(end)
             self._leaked(end)
             self._generators(end)
 
@@ -404,6 +410,7 @@ class SimWorld:
 
     def _end(self, run: Run, now: float) -> None:
         self._wrk2.ended(run, now)
+        forget(run, [load for load in self._loads.values() if isinstance(load, UserLoad)])
         if interrupt(self._metrics.open_requests(), run.number, now, self.errors):
             self._metrics.rehold()
         self.runs.end(run, now)

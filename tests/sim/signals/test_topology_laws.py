@@ -218,5 +218,5 @@ def test_names_are_looked_up_when_connections_are_made(make_town: Any) -> None:
 def test_programs_of_a_bundle_can_be_loaded(tmp_path: Any) -> None:
     folder = synthetic(3, 1, name="tiny").write(tmp_path)
     assert folder.name == "tiny"
-    names = {name.rpartition("/")[2] for name in Programs.load([tmp_path]).all}
+    names = {program.name for program in Programs.load([tmp_path]).all.values() if program.scope == "tiny"}
     assert names == {"entry", "svc-001", "svc-002", "users"}

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiopslab.sim.world.userland import Machine, Process, run
+from aiopslab.sim.world.userland.acl import KeySpace
 from aiopslab.sim.world.userland.machine import Connect, HttpReply, Resolution
 
 
@@ -16,7 +17,7 @@ class Net:
     nameserver = "10.96.0.10"
 
     def __init__(self) -> None:
-        self.keys: dict[str, object] = {}
+        self.keys = KeySpace()
         self.names = {"web": "10.96.0.20", "closed": "10.96.0.21", "redis-cart": "10.96.0.22", "grpc": "10.96.0.23"}
 
     def resolve(self, name: str) -> Resolution:
@@ -37,7 +38,7 @@ class Net:
             else HttpReply(404, b"no", "text/plain", 0.0)
         )
 
-    def redis(self, address: str, port: int) -> dict[str, object] | None:
+    def redis(self, address: str, port: int) -> KeySpace | None:
         return self.keys if address == "10.96.0.22" else None
 
 

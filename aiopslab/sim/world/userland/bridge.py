@@ -14,6 +14,7 @@ from aiopslab.sim.world.answers import Reply
 from aiopslab.sim.world.dialects import NO_ROUTE, REFUSED, SILENT
 from aiopslab.sim.world.naming import UNREACHED, Name
 from aiopslab.sim.world.runs import Run
+from aiopslab.sim.world.userland.acl import KeySpace
 from aiopslab.sim.world.userland.images import profile
 from aiopslab.sim.world.userland.machine import (
     Connect,
@@ -54,7 +55,7 @@ class Host(Protocol):
     def ask(self, run: Run, backend: Run, method: str, path: str) -> Reply:
         """One HTTP request to a program; it shows in all signals like any other."""
 
-    def key_space(self, run: Run) -> dict[str, object]:
+    def key_space(self, run: Run) -> KeySpace:
         """The keys that a redis holds now."""
 
     def cpu_seconds(self, run: Run) -> float:
@@ -94,7 +95,7 @@ class PodNetwork:
         reply = self._host.ask(self._run, found.backend, method, path)
         return HttpReply(reply.status, reply.body, reply.content_type, reply.took_ms / 1e3, reply.server)
 
-    def redis(self, address: str, port: int) -> dict[str, object] | None:
+    def redis(self, address: str, port: int) -> KeySpace | None:
         """Implements ``Network``."""
         backend = self._host.dial(self._run, address, port).backend
         if backend is None or backend.program is None or backend.program.serves != "redis":

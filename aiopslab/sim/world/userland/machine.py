@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from aiopslab.sim.world.userland.acl import KeySpace
+
 Flavour = Literal["distroless", "alpine", "debian"]
 ConnectOutcome = Literal["open", "refused", "timeout", "unreachable"]
 
@@ -53,7 +55,7 @@ class Network(Protocol):
     def http(self, address: str, port: int, method: str, path: str) -> HttpReply:
         """One HTTP request on an open connection."""
 
-    def redis(self, address: str, port: int) -> dict[str, object] | None:
+    def redis(self, address: str, port: int) -> KeySpace | None:
         """The key space of the redis that answers there (shared, mutable), or None."""
 
 
@@ -89,7 +91,7 @@ class Machine:
     memory_limit_bytes: int | None = None
     cpu_limit_cores: float | None = None
     listening: tuple[tuple[int, str], ...] = ()  # (port, program)
-    redis: dict[str, object] | None = None  # this container's own key space, when it is a redis
+    redis: KeySpace | None = None  # this container's own key space, when it is a redis
     started_at: float = 0.0
     kill: Callable[[int, int], None] | None = None  # (pid, signal): what kill(1) does to a real process
     spent_s: float = field(default=0.0)  # simulated time that the command has used so far

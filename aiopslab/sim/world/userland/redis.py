@@ -6,10 +6,15 @@ import fnmatch
 import shlex
 from collections.abc import Callable
 
+from aiopslab.sim.world.userland.acl import KeySpace, User, digest
 from aiopslab.sim.world.userland.io import Io, number, program
 from aiopslab.sim.world.userland.network import connect, lookup
 
-Space = dict[str, object]
+Space = KeySpace
+NO_LOGIN = "NOAUTH Authentication required."
+WRONG_LOGIN = "WRONGPASS invalid username-password pair or user is disabled."
+WARNING = "Warning: Using a password with '-a' or '-u' option on the command line interface may not be safe."
+BEFORE_LOGIN = frozenset({"AUTH", "HELLO", "QUIT", "RESET"})
 WRONG_TYPE = "(error) WRONGTYPE Operation against a key holding the wrong kind of value"
 Reply = str | int | None | list["Reply"]
 
@@ -23,11 +28,15 @@ def redis_cli(io: Io, argv: list[str]) -> int:
     """redis-cli [-h HOST] [-p PORT] [-n DB] [--raw] [COMMAND ARG...]; commands on standard input otherwise"""
     host, port = "127.0.0.1", 6379
     words: list[str] = []
+    login = io.machine.env.get("REDISCLI_AUTH")
+    user = ""
     at = 1
     while at < len(argv):
         word = argv[at]
-        if word in ("-h", "-p", "-n", "-a", "-u") and not words:
+        if word in ("-h", "-p", "-n", "-a", "--user", "--pass", "-u") and not words:
             value = argv[at + 1] if at + 1 < len(argv) else ""
+            login = value if word in ("-a", "--pass") else login
+            user = value if word == "--user" else user
             host, port = (value, port) if word == "-h" else (host, number(value, port) if word == "-p" else port)
             at += 2
             continue
@@ -37,14 +46,55 @@ def redis_cli(io: Io, argv: list[str]) -> int:
     space = _open(io, host, port)
     if space is None:
         return 1
+    if login is not None and "--no-auth-warning" not in argv and "REDISCLI_AUTH" not in io.machine.env:
+        io.err(WARNING)
+    session = Login(space)
+    if login is not None:
+        try:
+            session.run(["AUTH", *([user] if user else []), login])
+        except RedisError as error:
+            io.err(f"AUTH failed: {error}")
     lines = [words] if words else [shlex.split(line) for line in io.text().splitlines() if line.strip()]
     raw = "--no-raw" not in argv  # standard output is a pipe, never a terminal
     for line in lines:
         try:
-            io.line(shown(execute(space, line), raw))
+            io.line(shown(session.run(line), raw))
         except RedisError as error:
             io.line(f"(error) {error}" if not raw else str(error))
     return 0
+
+
+class Login:
+    """One connection to a redis: who it is logged in as, empty for nobody."""
+
+    def __init__(self, space: Space) -> None:
+        self._space = space
+        self.user = "default" if space.open else ""
+
+    def run(self, words: list[str]) -> Reply:
+        """Run one command. Raises RedisError."""
+        name = words[0].upper()
+        if name == "AUTH":
+            return self._auth(words[1:])
+        if not self.user and name not in BEFORE_LOGIN:
+            raise RedisError(NO_LOGIN)
+        if name == "ACL" and [w.upper() for w in words[1:2]] == ["WHOAMI"]:
+            return self.user
+        return execute(self._space, words)
+
+    def _auth(self, arguments: list[str]) -> Reply:
+        if not arguments or len(arguments) > 2:
+            raise RedisError("ERR wrong number of arguments for 'auth' command")
+        user, password = arguments if len(arguments) == 2 else ("default", arguments[0])
+        if len(arguments) == 1 and self._space.users["default"].nopass:
+            raise RedisError(
+                "ERR AUTH <password> called without any password configured for the default user. "
+                "Are you sure your configuration is correct?"
+            )
+        if not self._space.allows(user, password):
+            raise RedisError(WRONG_LOGIN)
+        self.user = user
+        return "OK"
 
 
 def _open(io: Io, host: str, port: int) -> Space | None:
@@ -69,12 +119,13 @@ def _open(io: Io, host: str, port: int) -> Space | None:
 def inline(space: Space, text: str) -> str:
     """Inline protocol, as ``nc`` would speak it: one command a line, RESP replies."""
     answers = []
+    session = Login(space)
     for line in text.splitlines():
         words = line.split()
         if not words:
             continue
         try:
-            reply = execute(space, words)
+            reply = session.run(words)
         except RedisError as error:
             answers.append(f"-{error}\r\n")
             continue
@@ -185,7 +236,42 @@ def _info(space: Space, arguments: list[str]) -> Reply:
     return sections.get(wanted, "\n\n".join(sections.values()))
 
 
+def _acl(space: Space, arguments: list[str]) -> Reply:
+    what, names = arguments[0].upper(), arguments[1:]
+    if what == "LIST":
+        return [user.line(name) for name, user in sorted(space.users.items())]
+    if what == "USERS":
+        return [*sorted(space.users)]
+    if what == "CAT":
+        return ["keyspace", "read", "write", "hash", "string", "fast", "slow", "admin", "dangerous", "connection"]
+    if what == "LOG":
+        return []
+    if what == "SETUSER" and names:
+        user = space.users.setdefault(names[0], User())
+        for rule in names[1:]:
+            if not user.change(rule):
+                raise RedisError(f"ERR Error in ACL SETUSER modifier '{rule}': Syntax error")
+        return "OK"
+    if what == "DELUSER" and names:
+        if "default" in names:
+            raise RedisError("ERR The 'default' user cannot be removed")
+        return sum(space.users.pop(name, None) is not None for name in names)
+    if what == "GETUSER" and names:
+        found = space.users.get(names[0])
+        if found is None:
+            return None
+        flags: list[Reply] = ["on" if found.on else "off", *(["nopass"] if found.nopass else [])]
+        keys, channels = " ".join(found.keys), " ".join(found.channels)
+        hashes: list[Reply] = [*found.passwords]
+        return ["flags", flags, "passwords", hashes, "commands", found.commands, "keys", keys, "channels", channels]
+    raise RedisError(f"ERR unknown subcommand or wrong number of arguments for '{arguments[0]}'. Try ACL HELP.")
+
+
 def _config(space: Space, arguments: list[str]) -> Reply:
+    if arguments[0].upper() == "SET" and len(arguments) > 2 and arguments[1].lower() == "requirepass":
+        default = space.users["default"]
+        default.nopass, default.passwords = not arguments[2], [digest(arguments[2])] if arguments[2] else []
+        return "OK"
     values = {
         "maxmemory": "0",
         "maxmemory-policy": "noeviction",
@@ -198,6 +284,7 @@ def _config(space: Space, arguments: list[str]) -> Reply:
 
 
 COMMANDS: dict[str, tuple[int, Callable[[Space, list[str]], Reply]]] = {
+    "ACL": (1, _acl),
     "CONFIG": (1, _config),
     "DBSIZE": (0, lambda space, arguments: len(space)),
     "DEL": (1, _del),

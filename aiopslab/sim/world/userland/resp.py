@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aiopslab.sim.world.userland.redis import RedisError, Reply, Space, execute
+from aiopslab.sim.world.userland.redis import Login, RedisError, Reply, Space
 
 CRLF = b"\r\n"
 
@@ -10,16 +10,17 @@ CRLF = b"\r\n"
 def serve(space: Space, received: bytes) -> tuple[bytes, int]:
     """Replies to all complete commands in ``received``, and how many bytes those are."""
     replies, at = bytearray(), 0
+    session = Login(space)
     while (found := _command(received, at)) is not None:
         words, at = found
         if words:
-            replies += _outcome(space, words)
+            replies += _outcome(session, words)
     return bytes(replies), at
 
 
-def _outcome(space: Space, words: list[str]) -> bytes:
+def _outcome(session: Login, words: list[str]) -> bytes:
     try:
-        return encode(execute(space, words))
+        return encode(session.run(words))
     except RedisError as error:
         return f"-{error}\r\n".encode()
 
