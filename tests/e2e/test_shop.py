@@ -1,8 +1,10 @@
-"""What an agent types, at a healthy shop: each command line ends in time with the kind of answer that a real
+"""What an agent types, at healthy applications: each command line ends in time with the kind of answer that a real
 cluster gives.
 
-``commands.json`` holds the lines (pods, nodes and files by placeholder) and the kind of answer with its exit code;
-they run in one session, in order, reading ones first. By default some of each kind run; AIOPSLAB_E2E=all runs all.
+``commands.json`` holds the lines for HipsterShop (pods, nodes and files by placeholder) and the kind of answer with
+its exit code; ``otel`` is the kind at the OpenTelemetry Demo, whose names then stand for the shop's, and is left out
+where a line has nothing to say there. They run in one
+session per application, in order, reading ones first. By default some of each kind run; AIOPSLAB_E2E=all runs all.
 """
 
 from __future__ import annotations
@@ -17,8 +19,19 @@ from typing import Any
 
 import pytest
 
-NAMESPACE = "hipster-shop"
-OF_EACH_KIND = 1000 if os.environ.get("AIOPSLAB_E2E") == "all" else 3
+APPS = {
+    "hipster-shop": ("hipster-healthy-detection-1", {}),
+    "otel-demo": (
+        "otel-healthy-detection-1",
+        {
+            "hipster-shop": "otel-demo", "cartservice": "cart", "productcatalogservice": "product-catalog",
+            "currencyservice": "currency", "checkoutservice": "checkout", "paymentservice": "payment",
+            "emailservice": "email", "shippingservice": "shipping", "recommendationservice": "recommendation",
+            "adservice": "ad", "redis-cart": "valkey-cart",
+        },
+    ),
+}  # fmt: skip
+OF_EACH_KIND = {"hipster-shop": 3, "otel-demo": 2}
 ENDING = re.compile(r"\[(?:exit code (\d+)|(stopped after)[^\]]*)\]\nPlease take the next action$")
 KINDS = {
     "not-found": r"\(NotFound\)",
@@ -33,11 +46,13 @@ KINDS = {
     "described": r"^Name: +\S",
     "table": r"(^|\n)(NAME|LAST SEEN|REVISION|Resources|NAMESPACE)\s",
     "object": r"^(apiVersion: |\{\n)|\napiVersion: ",
-    "log": r'^\{"|^info: |^\d:[MC] |\w+Async called|^\d{4}-\d\d-\d\dT\S+Z ',
+    "log": r'^\{"|^info: |^Defaulted container |^> frontend|\d - oteldemo\.|^\d:[MC] |\w+Async called|'
+    r"^\d{4}-\d\d-\d\dT\S+Z ",
     "done": r"( (patched( \(no change\))?|restarted|scaled|annotated|configured|unchanged|created|deleted|updated"
     r"|condition met)|successfully rolled out)( from \S+ namespace)?$",
 }
-PODS = "kubectl get pods -n hipster-shop -o json | jq -c '[.items[] | [.metadata.labels.app, .metadata.name]]'"
+LABEL = '(.metadata.labels.app // .metadata.labels["app.kubernetes.io/name"])'
+PODS = f"kubectl get pods -n {{}} -o json | jq -c '[.items[] | [{LABEL}, .metadata.name]]'"
 
 
 def kind_of(observation: str) -> str:
@@ -54,15 +69,27 @@ def kind_of(observation: str) -> str:
     return f"{next(found, 'text')}:{ending[1]}"
 
 
-def chosen() -> list[dict[str, str]]:
-    """The lines to run: the first ones of each kind of answer."""
+def chosen(app: str) -> list[tuple[str, str]]:
+    """Lines to run and the kinds of their answers: the first ones of each kind."""
+    every = os.environ.get("AIOPSLAB_E2E") == "all"
+    names = APPS[app][1]
     count: Counter[str] = Counter()
     lines = []
     for line in json.loads((Path(__file__).parent / "commands.json").read_text()):
-        count[line["answer"]] += 1
-        if count[line["answer"]] <= OF_EACH_KIND:
-            lines.append(line)
+        answer = line.get("otel" if names else "answer")
+        if answer is None:
+            continue
+        count[answer] += 1
+        if every or count[answer] <= OF_EACH_KIND[app]:
+            lines.append((renamed(line["command"], names), answer))
     return lines
+
+
+def renamed(command: str, names: dict[str, str]) -> str:
+    """A line with another application's names."""
+    for ours, theirs in names.items():
+        command = command.replace(ours, theirs)
+    return command
 
 
 def shell(command: str) -> str:
@@ -85,28 +112,32 @@ def fill(command: str, now: dict[str, str], before: dict[str, str], files: dict[
 
 
 @pytest.mark.slow
-async def test_what_agents_type(play: Callable[..., Any], scripted: Any) -> None:
+@pytest.mark.parametrize("app", sorted(APPS))
+async def test_what_agents_type(app: str, play: Callable[..., Any], scripted: Any) -> None:
     wrong: list[str] = []
+    problem, names = APPS[app]
+    listing = shell(PODS.format(app))
 
     def type_all() -> Generator[str, str, None]:
-        before = pods((yield shell(PODS)))
-        yield shell(f"kubectl rollout restart -n {NAMESPACE} deploy/frontend deploy/cartservice && sleep 60")
-        metrics = yield f"get_metrics('{NAMESPACE}')"
-        traces = yield f"get_traces('{NAMESPACE}')"
+        before = pods((yield listing))
+        restarted = renamed("deploy/frontend deploy/cartservice", names)
+        yield shell(f"kubectl rollout restart -n {app} {restarted} && sleep 60")
+        metrics = yield f"get_metrics('{app}')"
+        traces = yield f"get_traces('{app}')"
         files = {
             "{metrics_dir}": re.search(r"/home/\S+/metric_\d+_\d+", metrics)[0],  # type: ignore[index]
             "{traces_csv}": re.search(r"/home/\S+\.csv", traces)[0],  # type: ignore[index]
         }
-        for line in chosen():
+        for line, answer in chosen(app):
             now = before
-            if "{pod:" in line["command"]:
-                now = pods((yield shell(PODS)))
-            command = fill(line["command"], now, before, files)
+            if "{pod:" in line:
+                now = pods((yield listing))
+            command = fill(line, now, before, files)
             observation = yield shell(command)
-            if (found := kind_of(observation)) != line["answer"]:
-                wrong.append(f"{command}\n  wanted {line['answer']}, got {found}: {observation[:300]}")
+            if (found := kind_of(observation)) != answer:
+                wrong.append(f"{command}\n  wanted {answer}, got {found}: {observation[:300]}")
 
-    played = await play("hipster-healthy-detection-1", scripted(type_all), think_time_s=2.0, max_steps=1000)
+    played = await play(problem, scripted(type_all), think_time_s=2.0, max_steps=1000)
     assert played.record.outcome == "submitted", played.why
     assert not wrong, "\n".join(wrong)
     assert max(step.wall_s for step in played.steps) < 30

@@ -60,23 +60,24 @@ def _parsed(words: list[str]) -> tuple[str, str, str, list[str]]:
 
 def _create(io: Io, what: tuple[str, str, list[str]], *, compressed: bool) -> int:
     archive, folder, paths = what
-    machine, code = io.machine, 0
+    machine, missing = io.machine, 0
     made = streams.BytesIO()
     with tarfile.open(fileobj=made, mode="w:gz" if compressed else "w") as target:
         for path in paths:
             full = machine.resolved(path if path.startswith("/") else f"{folder}/{path}")
             if full not in machine.files and not machine.is_dir(full):
                 io.err(f"tar: {path}: No such file or directory")
-                code = 1
+                missing += 1
                 continue
             if path.startswith("/") and "removing leading" not in io.stderr.decode():
                 io.err("tar: removing leading '/' from member names")
             _add(target, machine, full, path)
-    if archive == "-":
-        io.out(made.getvalue())
-    else:
+    if archive != "-":
         machine.files[machine.resolved(archive)] = made.getvalue()
-    return code
+    elif missing < len(paths):
+        # An archive of nothing is not even begun: at its end mark kubectl cp would stop without the exit code.
+        io.out(made.getvalue())
+    return int(missing > 0)
 
 
 def _add(target: tarfile.TarFile, machine: Machine, full: str, name: str) -> None:

@@ -139,6 +139,7 @@ def machine_of(host: Host, run: Run, now: float) -> Machine:
         cpu_limit_cores=spec.cpu_limit_cores,
         listening=((run.port, binary.rsplit("/", 1)[-1] or "server"),) if run.port and run.listening(now) else (),
         redis=redis,
+        mounts=tuple(sorted(path.rstrip("/") for path in spec.shared)),
         started_at=run.started,
     )
 

@@ -90,6 +90,7 @@ class Machine:
     read_only: bool = False
     memory_limit_bytes: int | None = None
     cpu_limit_cores: float | None = None
+    mounts: tuple[str, ...] = ()  # folders of mounted volumes
     listening: tuple[tuple[int, str], ...] = ()  # (port, program)
     redis: KeySpace | None = None  # this container's own key space, when it is a redis
     started_at: float = 0.0
@@ -111,14 +112,14 @@ class Machine:
         """Whether something lies below ``path``, or it is a standard directory."""
         path = self.resolved(path)
         prefix = path.rstrip("/") + "/"
-        return path in STANDARD_DIRS or any(name.startswith(prefix) for name in self.files)
+        folders = (*STANDARD_DIRS, *self.mounts)
+        return path in folders or any(name.startswith(prefix) for name in (*self.files, *self.mounts))
 
     def children(self, path: str) -> list[str]:
         """Names directly below a directory, sorted."""
         prefix = self.resolved(path).rstrip("/") + "/"
-        names = {
-            name[len(prefix) :].split("/")[0] for name in (*self.files, *STANDARD_DIRS) if name.startswith(prefix)
-        }
+        known = (*self.files, *STANDARD_DIRS, *self.mounts)
+        names = {name[len(prefix) :].split("/")[0] for name in known if name.startswith(prefix)}
         return sorted(names - {""})
 
     def writable(self, path: str) -> bool:
