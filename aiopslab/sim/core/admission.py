@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from aiopslab.sim.core import limitranges, quotas, webhooks
+from aiopslab.sim.core import admissionpolicy, limitranges, quotas, webhooks
 from aiopslab.sim.core.apierrors import forbidden
 from aiopslab.sim.core.kinds import Kind
-from aiopslab.sim.core.options import WriteOptions
+from aiopslab.sim.core.options import DeleteOptions, WriteOptions
 from aiopslab.sim.core.rbac import Rbac
 from aiopslab.sim.core.store import Key, Store
 
@@ -68,8 +68,19 @@ class Admission:
     def validate(self, attempt: Attempt) -> None:
         """Raises when a validating plugin refuses."""
         self._webhooks(webhooks.VALIDATING, attempt)
+        opts = attempt.opts
+        write = admissionpolicy.Write(
+            attempt.kind, attempt.obj, attempt.old, attempt.subresource, opts.user, opts.dry_run
+        )
+        opts.warnings += admissionpolicy.check(self._store, write)
         for plugin in VALIDATING:
             plugin(self, attempt)
+
+    def deleting(self, kind: Kind, obj: Obj, opts: DeleteOptions) -> None:
+        """Raises when a policy or a webhook refuses the deletion of an object."""
+        admissionpolicy.check(self._store, admissionpolicy.Write(kind, None, obj, "", opts.user, opts.dry_run))
+        for configurations in (webhooks.MUTATING, webhooks.VALIDATING):
+            webhooks.check(self._store, configurations, kind, obj, obj, "", operation="DELETE")
 
     def _webhooks(self, configurations: str, attempt: Attempt) -> None:
         webhooks.check(self._store, configurations, attempt.kind, attempt.obj, attempt.old, attempt.subresource)

@@ -155,6 +155,8 @@ class Api:
         old = self.store.get(Key(resource, namespace, name))
         if old is None:
             raise not_found(kind, name)
+        if opts.user is not None:
+            self.admission.deleting(kind, old, opts)
         return self._deleter.delete(kind, old, opts)
 
     # Writes by the cluster itself -----------------------------------------------------------------------

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from aiopslab.sim.core import cel
 from aiopslab.sim.core.apierrors import internal
 from aiopslab.sim.core.controllers.labels import label_selector_matches
 from aiopslab.sim.core.kinds import Kind
@@ -23,20 +24,46 @@ DEFAULT_PORT = 443
 DEFAULT_TIMEOUT_S = 10
 
 
-def check(store: Store, configurations: str, kind: Kind, new: Obj, old: Obj | None, subresource: str) -> None:
-    """Raise 500 when a webhook that concerns this write must be asked and cannot be."""
+def check(  # noqa: PLR0913  what a rule can name
+    store: Store,
+    configurations: str,
+    kind: Kind,
+    new: Obj,
+    old: Obj | None,
+    subresource: str,
+    *,
+    operation: str = "",
+) -> None:
+    """Raise 500 when a webhook that concerns this write must be asked and cannot be. ``operation`` is CREATE or
+    UPDATE, by whether there is an ``old`` object, unless given."""
     if kind.group == GROUP or not store.count(configurations):
         return
-    operation = "CREATE" if old is None else "UPDATE"
+    operation = operation or ("CREATE" if old is None else "UPDATE")
     for hook in _hooks(store, configurations):
-        if hook.get("failurePolicy") == "Ignore" or hook.get("matchConditions"):
+        if hook.get("failurePolicy") == "Ignore" or not _conditions_hold(hook, new, old, operation):
             continue
-        if not any(_covers(rule, kind, operation, subresource) for rule in hook.get("rules") or ()):
+        if not any(covers(rule, kind, operation, subresource) for rule in hook.get("rules") or ()):
             continue
-        if _in_scope(store, hook, kind, new, old):
+        if in_scope(store, hook, kind, new, old):
             raise internal(
                 f'failed calling webhook "{hook["name"]}": failed to call webhook: {_failure(store, hook)}'
             )
+
+
+def _conditions_hold(hook: Obj, new: Obj, old: Obj | None, operation: str) -> bool:
+    """Whether all ``matchConditions`` are true; one that cannot be evaluated counts as true."""
+    names = {
+        "object": None if operation == "DELETE" else new,
+        "oldObject": old,
+        "request": {"operation": operation, "name": new["metadata"].get("name", "")},
+    }
+    for condition in hook.get("matchConditions") or ():
+        try:
+            if cel.evaluate(condition["expression"], names) is False:
+                return False
+        except (cel.Unsupported, cel.EvaluationError):
+            continue
+    return True
 
 
 def _hooks(store: Store, configurations: str) -> Iterator[Obj]:
@@ -44,7 +71,9 @@ def _hooks(store: Store, configurations: str) -> Iterator[Obj]:
         yield from configuration.get("webhooks") or ()
 
 
-def _covers(rule: Obj, kind: Kind, operation: str, subresource: str) -> bool:
+def covers(rule: Obj, kind: Kind, operation: str, subresource: str) -> bool:
+    """Whether a rule (operations, groups, versions, resources, scope) names a write."""
+
     def allows(field: str, value: str) -> bool:
         return bool({"*", value} & set(rule.get(field) or ()))
 
@@ -61,7 +90,7 @@ def _covers(rule: Obj, kind: Kind, operation: str, subresource: str) -> bool:
     return bool(named & {"*", "*/*", kind.plural})
 
 
-def _in_scope(store: Store, hook: Obj, kind: Kind, new: Obj, old: Obj | None) -> bool:
+def in_scope(store: Store, hook: Obj, kind: Kind, new: Obj, old: Obj | None) -> bool:
     """Whether the selectors of namespace and object match."""
     namespace = new["metadata"].get("namespace") if kind.namespaced else None
     place = (
