@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from aiopslab.sim.core.schema import KindLike
-from aiopslab.sim.core.validate import batch, cluster, config, network, policy, rbac, values, workloads
+from aiopslab.sim.core.validate import batch, cluster, config, definitions, network, policy, rbac, values, workloads
 from aiopslab.sim.core.validate.errors import Errors, FieldError
 from aiopslab.sim.core.validate.meta import check_meta
 from aiopslab.sim.core.validate.pod import check_pod
@@ -25,6 +25,7 @@ _CHECKS: dict[tuple[str, str], Check] = {
     **batch.CHECKS,
     **network.CHECKS,
     **config.CHECKS,
+    **definitions.CHECKS,
     **cluster.CHECKS,
     **policy.CHECKS,
     **rbac.CHECKS,

@@ -253,6 +253,15 @@ def _new_event(errors: Errors, obj: Obj, old: Obj | None) -> None:
         errors.invalid("type", "", f"has invalid value: {kind}")
 
 
+def _lease(errors: Errors, obj: Obj, old: Obj | None) -> None:
+    spec = obj.get("spec") or {}
+    seconds, moves = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
+    if seconds is not None and seconds <= 0:
+        errors.invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0")
+    if moves is not None and moves < 0:
+        errors.invalid("spec.leaseTransitions", moves, "must be greater than or equal to 0")
+
+
 CHECKS: dict[tuple[str, str], Callable[[Errors, Obj, Obj | None], None]] = {
     ("", "Node"): _node,
     ("", "PersistentVolumeClaim"): _claim,
@@ -261,6 +270,7 @@ CHECKS: dict[tuple[str, str], Callable[[Errors, Obj, Obj | None], None]] = {
     ("", "LimitRange"): _limit_range,
     ("", "Event"): _event,
     ("events.k8s.io", "Event"): _new_event,
+    ("coordination.k8s.io", "Lease"): _lease,
     ("storage.k8s.io", "StorageClass"): _storage_class,
     ("scheduling.k8s.io", "PriorityClass"): _priority_class,
 }

@@ -249,7 +249,7 @@ def _endpoints(errors: Errors, obj: Obj, old: Obj | None) -> None:
         for field in ("addresses", "notReadyAddresses"):
             for at, address in enumerate(subset.get(field) or ()):
                 where, ip = f"{path}.{field}[{at}].ip", address.get("ip", "")
-                errors.invalid_each(where, ip, values.ip_address(ip))
+                errors.invalid_each(where, ip, values.ip_address(ip) or values.special_address(ip))
         ports = subset.get("ports") or []
         for at, port in enumerate(ports):
             _endpoint_port(errors, port, len(ports) > 1, f"{path}.ports[{at}]")
@@ -280,7 +280,8 @@ def _endpoint_slice(errors: Errors, obj: Obj, old: Obj | None) -> None:
             errors.required(f"endpoints[{index}].addresses", "must contain at least 1 address")
         for at, address in enumerate(addresses):
             check = values.dns_subdomain if kind == "FQDN" else values.ip_address
-            errors.invalid_each(f"endpoints[{index}].addresses[{at}]", address, check(address))
+            wrong = check(address) or (kind != "FQDN" and values.special_address(address)) or []
+            errors.invalid_each(f"endpoints[{index}].addresses[{at}]", address, wrong)
     names: set[str] = set()
     for index, port in enumerate(obj.get("ports") or ()):
         name = port.get("name", "")

@@ -192,6 +192,24 @@ def ip_address(value: str) -> list[str]:
     return []
 
 
+def special_address(value: str) -> list[str]:
+    """Why an endpoint may not have an IP address: it means the host itself, or nobody in particular."""
+    try:
+        address = ipaddress.ip_address(value)
+    except ValueError:
+        return []
+    found = []
+    if address.is_unspecified:
+        found.append("may not be unspecified (0.0.0.0 or ::)")
+    if address.is_loopback:
+        found.append("may not be in the loopback range (127.0.0.0/8, ::1/128)")
+    if address.is_link_local:
+        found.append("may not be in the link-local range (169.254.0.0/16, fe80::/10)")
+    if address.is_multicast and int(address.packed[0]) == 224 and address.packed[1:3] == b"\x00\x00":
+        found.append("may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")
+    return found
+
+
 def is_percent(value: Any) -> bool:
     """``25%``."""
     return isinstance(value, str) and re.fullmatch(PERCENT_FORM, value) is not None

@@ -52,7 +52,10 @@ def _replicated_template(errors: Errors, spec: Obj, kind: str) -> None:
     if not valid:
         errors.invalid("spec.selector", selector, "invalid label selector")
         return
-    check_template_labels(errors, selector or {}, template, "spec.template")
+    if selector is None:  # it selects nothing
+        errors.invalid("spec.template.metadata.labels", template.get("metadata", {}).get("labels"), NO_MATCH)
+    else:
+        check_template_labels(errors, selector, template, "spec.template")
     check_template(errors, template, "spec.template")
     _always_restarts(errors, template, "spec.template", "ReplicaSet")
 
