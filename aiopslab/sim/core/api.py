@@ -26,7 +26,7 @@ from aiopslab.sim.core.apierrors import (
     invalid_object,
     not_found,
 )  # fmt: skip
-from aiopslab.sim.core.conversion import outward
+from aiopslab.sim.core.conversion import inward, is_old_autoscaler, outward
 from aiopslab.sim.core.crd import CustomResources
 from aiopslab.sim.core.deletion import Deleter
 from aiopslab.sim.core.kernel import Kernel
@@ -133,16 +133,19 @@ class Api:
     ) -> Obj:
         """Patch with ``json``, ``merge``, ``strategic`` or ``apply``. Apply creates an absent object."""
         kind = self.kind(resource)
+        shown = opts.served if opts.served is not None and is_old_autoscaler(opts.served) else kind
         old = self.store.get(Key(resource, namespace, name))
         if patch_type == "apply":
-            applied = applied_object(kind, body, namespace, name)
-            decoding.check_applied(kind, applied, opts)
+            applied = applied_object(shown, body, namespace, name)
+            decoding.check_applied(shown, applied, opts)
+            applied = inward(applied, shown)
             return self._apply(Attempt(kind, applied, old, subresource, opts, tracked=True))
         if old is None:
             raise not_found(kind, name)
-        new = patched(kind, old, patch_type, body)
+        new = patched(shown, outward(old, shown), patch_type, body)
         if opts.user is not None:
-            new = decoding.check_patched(kind, new, body, patch_type, opts, self.custom)
+            new = decoding.check_patched(shown, new, body, patch_type, opts, self.custom)
+        new = inward(new, shown)
         meta = new.get("metadata") or {}
         if meta.get("name") != name:
             own = meta.get("name", "")
@@ -379,7 +382,7 @@ class Api:
         # These parts may change what an update of the whole pod may not; the result must be a valid pod.
         old = None if attempt.subresource in strategy.POD_PARTS else attempt.old
         shown = attempt.opts.served
-        if shown is not None and shown.storage:
+        if shown is not None and shown.storage and not is_old_autoscaler(shown):
             before = None if old is None else outward(old, shown)
             errors: list[Any] = list(validators.validate(outward(new, shown), shown, before))
         else:

@@ -1,9 +1,11 @@
-"""Objects as another version or group shows them: events of events.k8s.io, versions of custom resources."""
+"""Objects as another version or group shows them: events of events.k8s.io, older autoscalers, versions of custom
+resources."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from aiopslab.sim.core.autoscaling import from_v1, to_v1
 from aiopslab.sim.core.kinds import Kind
 
 Obj = dict[str, Any]
@@ -21,6 +23,8 @@ def outward(obj: Obj, kind: Kind) -> Obj:
     if kind.group == "events.k8s.io":
         shown = {_EVENT_FIELDS.get(k, k): v for k, v in obj.items()}
         return {**shown, "apiVersion": kind.api_version, "eventTime": _event_time(obj)}
+    if is_old_autoscaler(kind):
+        return to_v1(obj)
     if kind.crd is not None and obj.get("apiVersion") != kind.api_version:
         return {**obj, "apiVersion": kind.api_version}
     return obj
@@ -38,4 +42,9 @@ def inward(obj: Obj, kind: Kind) -> Obj:
     if kind.group == "events.k8s.io":
         back = {v: k for k, v in _EVENT_FIELDS.items()}
         return {**{back.get(k, k): v for k, v in obj.items()}, "apiVersion": "v1"}
-    return obj
+    return from_v1(obj) if is_old_autoscaler(kind) else obj
+
+
+def is_old_autoscaler(kind: Kind) -> bool:
+    """Whether a kind shows stored autoscalers in their older version, in which clients also patch them."""
+    return (kind.group, kind.version) == ("autoscaling", "v1")

@@ -20,7 +20,7 @@ VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update
 # The order in which groups are announced; groups of CRDs follow.
 GROUP_ORDER = (
     "", "apps", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io", "autoscaling", "batch",
-    "networking.k8s.io", "policy", "rbac.authorization.k8s.io", "storage.k8s.io",
+    "certificates.k8s.io", "networking.k8s.io", "policy", "rbac.authorization.k8s.io", "storage.k8s.io",
     "admissionregistration.k8s.io", "apiextensions.k8s.io", "scheduling.k8s.io", "coordination.k8s.io",
     "node.k8s.io", "discovery.k8s.io",
 )  # fmt: skip
@@ -225,7 +225,7 @@ def _parse(line: str) -> Kind:
         categories=split.get("cat", ()),
         verbs=split.get("verbs", VERBS),
         subresources=tuple(_subresource(s, group, version, kind) for s in split.get("sub", ())),
-        storage=options.get("storage", ""),
+        storage=ALIASES.get(options.get("storage", ""), options.get("storage", "")),
         virtual="virtual" in options,
     )  # fmt: skip
 

@@ -9,6 +9,7 @@ ALIASES = {
     "extensions": "apiextensions.k8s.io",
     "admission": "admissionregistration.k8s.io",
     "@ext": "api-extensions",
+    "@hpa": "autoscaling/horizontalpodautoscalers",
     "@pod": "attach,binding,ephemeralcontainers,eviction,exec,log,portforward,proxy,resize,status",
 }
 BUILTIN = """
@@ -29,6 +30,8 @@ core/v1 resourcequotas ResourceQuota short=quota sub=status
 core/v1 secrets Secret
 core/v1 serviceaccounts ServiceAccount short=sa sub=token
 core/v1 services Service short=svc cat=all sub=proxy,status
+admission/v1 mutatingadmissionpolicies MutatingAdmissionPolicy cluster cat=@ext
+admission/v1 mutatingadmissionpolicybindings MutatingAdmissionPolicyBinding cluster cat=@ext
 admission/v1 mutatingwebhookconfigurations MutatingWebhookConfiguration cluster cat=@ext
 admission/v1 validatingadmissionpolicies ValidatingAdmissionPolicy cluster cat=@ext sub=status
 admission/v1 validatingadmissionpolicybindings ValidatingAdmissionPolicyBinding cluster cat=@ext
@@ -45,15 +48,19 @@ authorization.k8s.io/v1 localsubjectaccessreviews LocalSubjectAccessReview verbs
 authorization.k8s.io/v1 selfsubjectaccessreviews SelfSubjectAccessReview cluster verbs=create virtual
 authorization.k8s.io/v1 selfsubjectrulesreviews SelfSubjectRulesReview cluster verbs=create virtual
 authorization.k8s.io/v1 subjectaccessreviews SubjectAccessReview cluster verbs=create virtual
+autoscaling/v1 horizontalpodautoscalers HorizontalPodAutoscaler short=hpa cat=all sub=status storage=@hpa
 autoscaling/v2 horizontalpodautoscalers HorizontalPodAutoscaler short=hpa cat=all sub=status
 batch/v1 cronjobs CronJob short=cj cat=all sub=status
 batch/v1 jobs Job cat=all sub=status
+certificates.k8s.io/v1 certificatesigningrequests CertificateSigningRequest cluster short=csr sub=approval,status
 coordination.k8s.io/v1 leases Lease
 discovery.k8s.io/v1 endpointslices EndpointSlice
 events.k8s.io/v1 events Event short=ev storage=events
 networking.k8s.io/v1 ingressclasses IngressClass cluster
 networking.k8s.io/v1 ingresses Ingress short=ing sub=status
+networking.k8s.io/v1 ipaddresses IPAddress cluster short=ip
 networking.k8s.io/v1 networkpolicies NetworkPolicy short=netpol
+networking.k8s.io/v1 servicecidrs ServiceCIDR cluster sub=status
 node.k8s.io/v1 runtimeclasses RuntimeClass cluster
 policy/v1 poddisruptionbudgets PodDisruptionBudget short=pdb sub=status
 rbac.authorization.k8s.io/v1 clusterrolebindings ClusterRoleBinding cluster
@@ -66,4 +73,5 @@ storage.k8s.io/v1 csinodes CSINode cluster
 storage.k8s.io/v1 csistoragecapacities CSIStorageCapacity
 storage.k8s.io/v1 storageclasses StorageClass cluster short=sc
 storage.k8s.io/v1 volumeattachments VolumeAttachment cluster sub=status
+storage.k8s.io/v1 volumeattributesclasses VolumeAttributesClass cluster short=vac
 """
