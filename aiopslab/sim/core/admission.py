@@ -13,6 +13,7 @@ from aiopslab.sim.core import admissionpolicy, limitranges, quotas, webhooks
 from aiopslab.sim.core.apierrors import forbidden
 from aiopslab.sim.core.kinds import Kind
 from aiopslab.sim.core.options import DeleteOptions, WriteOptions
+from aiopslab.sim.core.ports import Principal
 from aiopslab.sim.core.rbac import Rbac
 from aiopslab.sim.core.store import Key, Store
 
@@ -25,6 +26,7 @@ TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 TOKEN_LIFETIME_S = 3607
 EVICTION_TOLERANCE_S = 300
 SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+SIGNING_REQUESTS = "certificates.k8s.io/certificatesigningrequests"
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 
@@ -46,6 +48,17 @@ class Attempt:
         return self.old is None
 
 
+def requested_by(request: Obj, user: Principal) -> Obj:
+    """A certificate signing request that says who made it, whatever it said itself."""
+    who: Obj = {"username": user.username, "groups": list(user.groups)}
+    if user.uid:
+        who["uid"] = user.uid
+    if user.extra:
+        who["extra"] = user.extra
+    spec = {k: v for k, v in (request.get("spec") or {}).items() if k not in ("username", "groups", "uid", "extra")}
+    return {**request, "spec": {**spec, **who}}
+
+
 class Admission:
     """The chain of plugins of one cluster."""
 
@@ -60,6 +73,8 @@ class Admission:
 
     def mutate(self, attempt: Attempt) -> Obj:
         """The object after all mutating plugins."""
+        if attempt.creates and attempt.kind.resource == SIGNING_REQUESTS and attempt.opts.user is not None:
+            attempt.obj = requested_by(attempt.obj, attempt.opts.user)
         for plugin in MUTATING:
             attempt.obj = plugin(self, attempt)
         self._webhooks(webhooks.MUTATING, attempt)

@@ -18,6 +18,13 @@ Obj = dict[str, Any]
 
 OPENAPI_V2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 HEALTH = ("healthz", "readyz", "livez")
+CHECKS = (
+    "ping", "log", "etcd", "poststarthook/start-apiserver-admission-initializer",
+    "poststarthook/generic-apiserver-start-informers", "poststarthook/start-apiextensions-controllers",
+    "poststarthook/crd-informer-synced", "poststarthook/rbac/bootstrap-roles",
+    "poststarthook/scheduling/bootstrap-system-priority-classes",
+    "poststarthook/apiservice-registration-controller", "autoregister-completion",
+)  # fmt: skip
 DOCUMENTS_MAX = 200
 _DOCUMENTS: dict[tuple[str, int], Obj] = {}
 
@@ -37,12 +44,23 @@ async def answer(call: Call) -> web.StreamResponse:
     if head == "openapi" and rest == ["v2"]:
         return call.finish(_v2_document(), 200, OPENAPI_V2)
     if head in HEALTH:
-        return text(f"{head} check passed\n" if "verbose" in call.query else "ok")
+        return _health(call, head, rest)
     if head == "version" and not rest:
         return call.respond(discovery.SERVER_VERSION)
     if head == "metrics" and not rest:
         return text(f"apiserver_storage_objects {sum(map(call.api.store.count, call.api.store.resources()))}\n")
     raise no_such_path()
+
+
+def _health(call: Call, head: str, rest: list[str]) -> web.Response:
+    """``ok``, or with ``verbose`` every check by name. A path below names one check."""
+    checks = [*CHECKS[:3], *(["informer-sync"] if head == "readyz" else []), *CHECKS[3:]]
+    checks += ["shutdown"] if head == "readyz" else []
+    if rest and "/".join(rest) not in checks:
+        return page_not_found()
+    if "verbose" not in call.query or rest:
+        return text("ok")
+    return text("".join(f"[+]{check} ok\n" for check in checks) + f"{head} check passed\n")
 
 
 def _v2_document() -> bytes:

@@ -183,3 +183,19 @@ async def test_events_are_one_storage_with_two_faces(client, make, api, options)
     _, new, _ = await client("GET", "/apis/events.k8s.io/v1/namespaces/default/events")
     mine = next(e for e in new["items"] if e["note"] == "text")
     assert old["items"][0]["message"] == "text" and mine["regarding"]["name"] == "m"
+
+
+async def test_health_by_check(client):
+    code, body, _ = await client("GET", "/readyz?verbose")
+    assert code == 200 and "[+]etcd ok" in body and body.endswith("readyz check passed\n")
+    assert (await client("GET", "/livez/ping"))[1] == "ok"
+    assert (await client("GET", "/readyz/nothing"))[0] == 404
+
+
+async def test_a_signing_request_says_who_made_it(client):
+    path = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+    spec = {"request": "eA==", "signerName": "example.com/x", "usages": ["client auth"], "username": "someone-else"}
+    code, made, _ = await client("POST", path, {"metadata": {"name": "r"}, "spec": spec})
+    assert code == 201 and made["spec"]["username"] == "kubernetes-admin"
+    code, table, _ = await client("GET", path, Accept="application/json;as=Table;v=v1;g=meta.k8s.io")
+    assert table["rows"][0]["cells"][2:] == ["example.com/x", "kubernetes-admin", "<none>", "Pending"]

@@ -158,6 +158,8 @@ class Autoscalers(Base):
             )
         source = metric["resource" if type_ == "Resource" else "containerResource"]
         name, target = source["name"], source["target"]
+        if not self._sampled(pods, source.get("container", "")):
+            raise Unavailable(self._no_samples(name))
         samples = self._samples(name, source.get("container", ""), pods, "averageUtilization" in target)
         if "averageUtilization" in target:
             reading = metrics.by_utilization(samples, target["averageUtilization"], current)
@@ -184,6 +186,11 @@ class Autoscalers(Base):
                 " requested resource (get pods.metrics.k8s.io)"
             )
         return f"{head}no metrics returned from resource metrics API"
+
+    def _sampled(self, pods: list[Obj], only: str) -> bool:
+        """Whether the metrics API has anything about the pods: it is asked before requests are looked at."""
+        names = ((pod, c["name"]) for pod in pods for c in pod["spec"]["containers"] if only in ("", c["name"]))
+        return any(self._usage(pod, name) is not None for pod, name in names)
 
     def _samples(self, name: str, only: str, pods: list[Obj], needs_request: bool) -> list[metrics.PodSample]:
         samples = []

@@ -7,7 +7,7 @@ from typing import Any
 
 from aiopslab.sim.core import quantity
 from aiopslab.sim.core.tables.columns import AGE, CREATED_AT, NAME, Cells, Column, Layout, layout
-from aiopslab.sim.core.tables.text import NONE, UNKNOWN, UNSET, age, condition, join, since
+from aiopslab.sim.core.tables.text import NONE, UNKNOWN, UNSET, age, condition, human_duration, join, since
 
 Obj = dict[str, Any]
 ROLE_PREFIX = "node-role.kubernetes.io/"
@@ -19,6 +19,20 @@ MODES = {
 }
 DEFAULT_CLASS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
+
+
+def _signing_request(obj: Obj, now: float) -> Cells:
+    spec, status = obj.get("spec", {}), obj.get("status", {})
+    given = [c.get("type") for c in status.get("conditions") or []]
+    found = [word for word in ("Approved", "Denied", "Failed") if word in given] or ["Pending"]
+    if status.get("certificate"):
+        found.append("Issued")
+    seconds = spec.get("expirationSeconds")
+    duration = NONE if seconds is None else human_duration(seconds)
+    return [
+        _name(obj), age(obj, now), spec.get("signerName", NONE), spec.get("username", ""), duration,
+        ",".join(found),
+    ]  # fmt: skip
 
 
 def _name(obj: Obj) -> str:
@@ -285,6 +299,9 @@ LAYOUTS = {
     (_RBAC, "ClusterRole"): _CREATED,
     (_RBAC, "RoleBinding"): _BINDING,
     (_RBAC, "ClusterRoleBinding"): _BINDING,
+    ("certificates.k8s.io", "CertificateSigningRequest"): layout(
+        "Age, SignerName, Requestor, RequestedDuration, Condition", _signing_request
+    ),
     ("coordination.k8s.io", "Lease"): layout("Holder, Age", _lease),
     ("apiextensions.k8s.io", "CustomResourceDefinition"): _CREATED,
     (_ADMISSION, "MutatingWebhookConfiguration"): layout("Webhooks:integer, Age", _webhooks),
