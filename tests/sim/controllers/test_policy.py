@@ -202,7 +202,10 @@ def test_missing_target_and_missing_metrics(scripted, make):
     scripted.create(DEPLOYMENTS, make.workload("x", 1))
     scripted.wait(30)
     assert ("ScalingActive", "False", "FailedGetResourceMetric") in scripted.conditions(HPA, "c")
-    assert "missing request for cpu in container c of Pod" in scripted.events("FailedGetResourceMetric")[0]
+    assert "unable to get metrics for resource cpu" in scripted.events("FailedGetResourceMetric")[0]
+    scripted.world.usage = lambda ref, now: Usage(0.1, 1 << 20)
+    scripted.wait(30)
+    assert "missing request for cpu in container c of Pod" in scripted.events("FailedGetResourceMetric")[-1]
 
 
 @given(st.lists(st.floats(0.001, 2.0), min_size=1, max_size=20), st.integers(10, 100))
