@@ -135,6 +135,9 @@ class ImageRegistry(Protocol):
     def size_bytes(self, image: str) -> int:
         """Image size for the ``Pulled`` event."""
 
+    def runs_as_root(self, image: str) -> bool:
+        """Whether the user that the image names, or its default, is root."""
+
 
 class World(Protocol):
     """What containers do. All times are virtual Unix seconds."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from aiopslab.sim.world.hashing import text_key, unit_int
 from aiopslab.sim.world.programs import Programs
 
 MIB = 1 << 20
+ROOTLESS = re.compile(r"unprivileged|nonroot|distroless|curlimages/|bitnami/|chainguard/")
 BYTES_PER_S = 60e6
 KNOWN_TAG = "v"  # repositories of known programs carry release tags
 
@@ -39,6 +42,11 @@ class Registry:
     def pull_seconds(self, image: str) -> float:
         """Seconds of the first pull on a node: round trips and transfer."""
         return 0.4 + self.size_bytes(image) / BYTES_PER_S + 0.3 * unit_int(text_key("pull", image))
+
+    def runs_as_root(self, image: str) -> bool:
+        """Programs say whose they are; of other images most run as root, but those for unprivileged users."""
+        program = self._programs.match(image)
+        return program.uid == 0 if program is not None else not ROOTLESS.search(image)
 
     def size_bytes(self, image: str) -> int:
         """Compressed size."""

@@ -29,6 +29,10 @@ class ScriptedImages:
     def pull(self, image: str) -> str | None:
         return f"{image}: not found" if "missing" in image else None
 
+    def runs_as_root(self, image: str) -> bool:
+        """Images that say so."""
+        return "root" in image
+
     def pull_seconds(self, image: str) -> float:
         return self.seconds
 

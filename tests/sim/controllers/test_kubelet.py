@@ -7,8 +7,9 @@ from itertools import pairwise
 
 import pytest
 
+from aiopslab.sim.core.kubelet.images import wrong_reference
 from aiopslab.sim.core.kubelet.run import Backoff
-from aiopslab.sim.core.ports import ContainerExit, ProbeResult, StartResult
+from aiopslab.sim.core.ports import ContainerExit, LogLine, ProbeResult, StartResult
 
 HTTP = {"httpGet": {"path": "/", "port": "web"}}
 PORT = [{"name": "web", "containerPort": 8080}]
@@ -356,3 +357,48 @@ def test_steady_probes_write_nothing(scripted, make):
 
 
 # Init containers, sidecars, ends ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("image", "why"),
+    [
+        ("Foo", ": repository name (library/Foo) must be lowercase"),
+        ("team/App:1", ": repository name (team/App) must be lowercase"),
+        ("a:::b", ""),
+        ("web:", ""),
+    ],
+)
+def test_a_name_that_is_no_image(scripted, make, image: str, why: str):
+    scripted.create("pods", make.pod("p", make.pod_spec([make.container(image=image)])))
+    scripted.wait(3)
+    text = f'Failed to apply default image tag "{image}": couldn\'t parse image name "{image}": '
+    assert _waiting(scripted, "p") == "InvalidImageName"
+    assert scripted.events("InspectFailed") == [f"{text}invalid reference format{why}"]
+    assert "Error: InvalidImageName" in scripted.events("Failed")
+
+
+@pytest.mark.parametrize("image", ["a", "a/b:1", "reg.io:5000/a/b-c:v1.2", "A.io/b", "a@sha256:" + "0" * 64])
+def test_names_of_images(image: str):
+    assert wrong_reference(image) == ""
+
+
+def test_run_as_non_root(scripted, make):
+    spec = make.pod_spec([make.container(image="root/app", securityContext={"runAsNonRoot": True})])
+    scripted.create("pods", make.pod("p", spec))
+    scripted.wait(5)
+    assert _waiting(scripted, "p") == "CreateContainerConfigError"
+    (event,) = set(scripted.events("Failed"))
+    assert event.startswith('Error: container has runAsNonRoot and image will run as root (pod: "p_')
+    allowed = make.container(image="root/app", securityContext={"runAsNonRoot": True, "runAsUser": 7})
+    scripted.create("pods", make.pod("q", make.pod_spec([allowed])))
+    scripted.wait(5)
+    assert scripted.get("pods", "q")["status"]["phase"] == "Running"
+
+
+def test_last_words_of_a_failed_container(scripted, make):
+    scripted.world.logs = lambda ref, query: [LogLine(0.0, "boom"), LogLine(0.0, "gone")]
+    failing = make.container(command=["false"], terminationMessagePolicy="FallbackToLogsOnError")
+    scripted.create("pods", make.pod("p", make.pod_spec([failing], restartPolicy="Never")))
+    scripted.wait(5)
+    state = scripted.get("pods", "p")["status"]["containerStatuses"][0]["state"]["terminated"]
+    assert (state["exitCode"], state["message"]) == (1, "boom\ngone\n")

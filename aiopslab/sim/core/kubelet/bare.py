@@ -43,6 +43,10 @@ class BareImages:
             )
         return None
 
+    def runs_as_root(self, image: str) -> bool:
+        """Nobody asks."""
+        return False
+
     def pull_seconds(self, image: str) -> float:
         """Nothing is ever pulled."""
         return 0.0

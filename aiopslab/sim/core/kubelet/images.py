@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from aiopslab.sim.core.ids import Ids
@@ -10,6 +11,11 @@ from aiopslab.sim.core.ports import ImageRegistry
 # A registry answers "no such image" and "unchanged" quickly; both need a round trip.
 ROUND_TRIP_S = 0.4
 DEFAULT_REGISTRY = "docker.io"
+_PART = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
+_REFERENCE = re.compile(
+    rf"(?:(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?)(?::\d+)?/)?{_PART}(?:/{_PART})*"
+    r"(?::[\w][\w.-]{0,127})?(?:@[a-z][a-z0-9]*(?:[-_+.][a-z][a-z0-9]*)*:[0-9a-fA-F]{32,})?"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +54,24 @@ class NodeImages:
             self._cached[image] = None
         return Pull(self._free_at, took_s, self._free_at - now, error or "")
 
+    def runs_as_root(self, image: str) -> bool:
+        """Whether the image's own user is root."""
+        return self._registry.runs_as_root(image)
+
     def size_bytes(self, image: str) -> int:
         """Size as the runtime reports it."""
         return self._registry.size_bytes(image)
+
+
+def wrong_reference(image: str) -> str:
+    """Why an image's name cannot be read, as the kubelet says it; empty when it can."""
+    if _REFERENCE.fullmatch(image):
+        return ""
+    why = "invalid reference format"
+    if _REFERENCE.fullmatch(image.lower()):
+        path = image.partition("@")[0].partition(":")[0]
+        why += f": repository name ({path if '/' in path else f'library/{path}'}) must be lowercase"
+    return f'Failed to apply default image tag "{image}": couldn\'t parse image name "{image}": {why}'
 
 
 def canonical(image: str) -> str:

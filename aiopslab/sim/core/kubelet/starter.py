@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from aiopslab.sim.core.controllers.pods import quantity
 from aiopslab.sim.core.kubelet.env import ConfigError, environment, expand
-from aiopslab.sim.core.kubelet.images import Pull, duration, image_id
+from aiopslab.sim.core.kubelet.images import Pull, duration, image_id, wrong_reference
 from aiopslab.sim.core.kubelet.run import ContainerRun
 from aiopslab.sim.core.kubelet.volumes import shared_mounts
 from aiopslab.sim.core.ports import ContainerRef, ContainerSpec
@@ -29,6 +29,11 @@ class Starter:
     def begin(self, run: ContainerRun) -> None:
         """Get the image, then create and start. Returns at once; ``run.busy`` tells that it goes on."""
         images, image = self._worker.node.images, run.spec["image"]
+        if wrong := wrong_reference(image):
+            self._worker.event("Warning", "InspectFailed", wrong, run)
+            self._worker.event("Warning", "Failed", "Error: InvalidImageName", run)
+            self._hold(run, "InvalidImageName", wrong)
+            return
         policy = run.spec.get("imagePullPolicy", "IfNotPresent")
         present = images.has(image)
         if policy == "Never" and not present:
@@ -134,6 +139,7 @@ class Starter:
 
     def _create(self, run: ContainerRun) -> None:
         try:
+            self._check_user(run)
             spec = self._container_spec(run)
         except ConfigError as error:
             self._worker.event("Warning", "Failed", f"Error: {error}", run)
@@ -142,6 +148,19 @@ class Starter:
         run.busy = True
         delay_s = CREATE_FIRST_S + CREATE_SPREAD_S * self._worker.unit("create", run.name, run.restarts)
         self._worker.after(delay_s, f"start/{run.name}", lambda: self._created(run, spec))
+
+    def _check_user(self, run: ContainerRun) -> None:
+        """Raise ConfigError for a root user where ``runAsNonRoot`` forbids one."""
+        pod = self._worker.pod
+        settings = {**(pod["spec"].get("securityContext") or {}), **(run.spec.get("securityContext") or {})}
+        if not settings.get("runAsNonRoot"):
+            return
+        meta = pod["metadata"]
+        where = f'(pod: "{meta["name"]}_{meta["namespace"]}({meta["uid"]})", container: {run.name})'
+        if settings.get("runAsUser") == 0:
+            raise ConfigError(f"container's runAsUser breaks non-root policy {where}")
+        if settings.get("runAsUser") is None and self._worker.node.images.runs_as_root(run.spec["image"]):
+            raise ConfigError(f"container has runAsNonRoot and image will run as root {where}")
 
     def _created(self, run: ContainerRun, spec: ContainerSpec) -> None:
         self._worker.event("Normal", "Created", "Container created", run)

@@ -12,7 +12,7 @@ from aiopslab.sim.core.kubelet.probes import PodProbes
 from aiopslab.sim.core.kubelet.run import ContainerRun, Role
 from aiopslab.sim.core.kubelet.starter import Starter
 from aiopslab.sim.core.kubelet.stopper import Stopper
-from aiopslab.sim.core.ports import World
+from aiopslab.sim.core.ports import LogQuery, World
 from aiopslab.sim.core.store import Key, Obj
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ RELIST_FIRST_S, RELIST_SPREAD_S = 0.3, 0.7
 RESYNC_FIRST_S, RESYNC_SPREAD_S = 10.0, 5.0
 MOUNT_TEXT = 'MountVolume.SetUp failed for volume "{}" : {}'
 DEADLINE_TEXT = "Pod was active on the node longer than the specified deadline"
+
+FALLBACK, LAST_LINES, LAST_BYTES = "FallbackToLogsOnError", 80, 2048
 
 
 class PodWorker:
@@ -212,6 +214,7 @@ class PodWorker:
             self.world.ended(run.ref, self.kernel.now)
         self.kernel.cancel(self.timer(f"exit/{run.name}"))
         self.probes.remove(run)
+        message = message or self._last_words(run, exit_code)
         run.end(self.kernel.now, exit_code, reason or ("Completed" if exit_code == 0 else "Error"), message)
         if self.stopper.ending:
             self.stopper.container_ended()
@@ -224,6 +227,13 @@ class PodWorker:
             self.after(
                 self.relist_s(run.name, run.restarts), f"relist/{run.name}", lambda: self._after_exit(run)
             )
+
+    def _last_words(self, run: ContainerRun, exit_code: int) -> str:
+        """The end of the log of a failed container that asks for it: at most 80 lines and 2048 bytes."""
+        if not exit_code or run.ref is None or run.spec.get("terminationMessagePolicy") != FALLBACK:
+            return ""
+        lines = self.world.logs(run.ref, LogQuery(tail=LAST_LINES)) or []
+        return "".join(f"{line.text}\n" for line in lines)[-LAST_BYTES:]
 
     def _after_exit(self, run: ContainerRun) -> None:
         if self.ended or self.stopper.ending or run.terminated is None:
