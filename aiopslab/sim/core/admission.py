@@ -43,6 +43,12 @@ class Attempt:
     tracked: bool = False
 
     @property
+    def write(self) -> webhooks.Write:
+        """The attempt as webhooks and policies see it now."""
+        opts = self.opts
+        return webhooks.Write(self.kind, self.obj, self.old, self.subresource, opts.user, opts.dry_run)
+
+    @property
     def creates(self) -> bool:
         """Whether a new object is made."""
         return self.old is None
@@ -83,22 +89,19 @@ class Admission:
     def validate(self, attempt: Attempt) -> None:
         """Raises when a validating plugin refuses."""
         self._webhooks(webhooks.VALIDATING, attempt)
-        opts = attempt.opts
-        write = admissionpolicy.Write(
-            attempt.kind, attempt.obj, attempt.old, attempt.subresource, opts.user, opts.dry_run
-        )
-        opts.warnings += admissionpolicy.check(self._store, write)
+        attempt.opts.warnings += admissionpolicy.check(self._store, attempt.write)
         for plugin in VALIDATING:
             plugin(self, attempt)
 
     def deleting(self, kind: Kind, obj: Obj, opts: DeleteOptions) -> None:
         """Raises when a policy or a webhook refuses the deletion of an object."""
-        admissionpolicy.check(self._store, admissionpolicy.Write(kind, None, obj, "", opts.user, opts.dry_run))
+        write = webhooks.Write(kind, None, obj, "", opts.user, opts.dry_run)
+        admissionpolicy.check(self._store, write)
         for configurations in (webhooks.MUTATING, webhooks.VALIDATING):
-            webhooks.check(self._store, configurations, kind, obj, obj, "", operation="DELETE")
+            webhooks.check(self._store, configurations, write)
 
     def _webhooks(self, configurations: str, attempt: Attempt) -> None:
-        webhooks.check(self._store, configurations, attempt.kind, attempt.obj, attempt.old, attempt.subresource)
+        webhooks.check(self._store, configurations, attempt.write)
 
     # Mutating plugins -----------------------------------------------------------------------------------
 

@@ -14,39 +14,13 @@ from typing import Any
 from aiopslab.sim.core import cel
 from aiopslab.sim.core.apierrors import ApiError, forbidden
 from aiopslab.sim.core.controllers.labels import label_selector_matches
-from aiopslab.sim.core.kinds import Kind
-from aiopslab.sim.core.ports import Principal
 from aiopslab.sim.core.store import Key, Obj, Store
-from aiopslab.sim.core.webhooks import GROUP, covers, in_scope
+from aiopslab.sim.core.webhooks import GROUP, Write, covers, in_scope
 
 POLICIES = f"{GROUP}/validatingadmissionpolicies"
 BINDINGS = f"{GROUP}/validatingadmissionpolicybindings"
 OWN = ("validatingadmissionpolicies", "validatingadmissionpolicybindings")
 CODES = {"Unauthorized": 401, "Forbidden": 403, "RequestEntityTooLarge": 413, "Invalid": 422}
-
-
-@dataclass(frozen=True, slots=True)
-class Write:
-    """A write that policies judge. ``new`` is None for a deletion, ``old`` for a creation."""
-
-    kind: Kind
-    new: Obj | None
-    old: Obj | None
-    subresource: str
-    user: Principal | None
-    dry_run: bool
-
-    @property
-    def operation(self) -> str:
-        """CREATE, UPDATE or DELETE."""
-        return "DELETE" if self.new is None else "CREATE" if self.old is None else "UPDATE"
-
-    @property
-    def obj(self) -> Obj:
-        """The object, as it will be or as it was."""
-        found = self.new if self.new is not None else self.old
-        assert found is not None
-        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,13 @@ Service: it is missing, it has no endpoints, or nothing there answers.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from aiopslab.sim.core import cel
 from aiopslab.sim.core.apierrors import internal
 from aiopslab.sim.core.controllers.labels import label_selector_matches
 from aiopslab.sim.core.kinds import Kind
+from aiopslab.sim.core.ports import Principal
 from aiopslab.sim.core.store import Key, Obj, Store
 
 GROUP = "admissionregistration.k8s.io"
@@ -24,38 +26,52 @@ DEFAULT_PORT = 443
 DEFAULT_TIMEOUT_S = 10
 
 
-def check(  # noqa: PLR0913  what a rule can name
-    store: Store,
-    configurations: str,
-    kind: Kind,
-    new: Obj,
-    old: Obj | None,
-    subresource: str,
-    *,
-    operation: str = "",
-) -> None:
-    """Raise 500 when a webhook that concerns this write must be asked and cannot be. ``operation`` is CREATE or
-    UPDATE, by whether there is an ``old`` object, unless given."""
-    if kind.group == GROUP or not store.count(configurations):
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A write that webhooks and policies judge. ``new`` is None for a deletion, ``old`` for a creation."""
+
+    kind: Kind
+    new: Obj | None
+    old: Obj | None
+    subresource: str
+    user: Principal | None
+    dry_run: bool
+
+    @property
+    def operation(self) -> str:
+        """CREATE, UPDATE or DELETE."""
+        return "DELETE" if self.new is None else "CREATE" if self.old is None else "UPDATE"
+
+    @property
+    def obj(self) -> Obj:
+        """The object, as it will be or as it was."""
+        found = self.new if self.new is not None else self.old
+        assert found is not None
+        return found
+
+
+def check(store: Store, configurations: str, write: Write) -> None:
+    """Raise 500 when a webhook that concerns this write must be asked and cannot be."""
+    if write.kind.group == GROUP or not store.count(configurations):
         return
-    operation = operation or ("CREATE" if old is None else "UPDATE")
     for hook in _hooks(store, configurations):
-        if hook.get("failurePolicy") == "Ignore" or not _conditions_hold(hook, new, old, operation):
+        if hook.get("failurePolicy") == "Ignore" or not _conditions_hold(hook, write):
             continue
-        if not any(covers(rule, kind, operation, subresource) for rule in hook.get("rules") or ()):
+        rules = hook.get("rules") or ()
+        if not any(covers(rule, write.kind, write.operation, write.subresource) for rule in rules):
             continue
-        if in_scope(store, hook, kind, new, old):
+        if in_scope(store, hook, write.kind, write.obj, write.old):
             raise internal(
                 f'failed calling webhook "{hook["name"]}": failed to call webhook: {_failure(store, hook)}'
             )
 
 
-def _conditions_hold(hook: Obj, new: Obj, old: Obj | None, operation: str) -> bool:
+def _conditions_hold(hook: Obj, write: Write) -> bool:
     """Whether all ``matchConditions`` are true; one that cannot be evaluated counts as true."""
     names = {
-        "object": None if operation == "DELETE" else new,
-        "oldObject": old,
-        "request": {"operation": operation, "name": new["metadata"].get("name", "")},
+        "object": write.new,
+        "oldObject": write.old,
+        "request": {"operation": write.operation, "name": write.obj["metadata"].get("name", "")},
     }
     for condition in hook.get("matchConditions") or ():
         try:

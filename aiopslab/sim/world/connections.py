@@ -20,6 +20,7 @@ from aiopslab.sim.world.naming import SERVFAIL, TIMEOUT, UNREACHED, Names
 from aiopslab.sim.world.programspec import Program
 from aiopslab.sim.world.runs import Run, Runs
 from aiopslab.sim.world.view import Endpoint, View
+from aiopslab.sim.world.wording import wording
 
 _LOOKUPS = {TIMEOUT: dialects.NAME_TIMEOUT, UNREACHED: dialects.NAME_UNREACHED, SERVFAIL: dialects.NAME_FAILED}
 PASSWORDS, USERNAMES = ("REDIS_PASSWORD", "VALKEY_PASSWORD"), ("REDIS_USERNAME", "VALKEY_USERNAME")
@@ -138,7 +139,7 @@ class Connections:
         if backend is not None:
             connection.backend, connection.error, connection.failures = backend.number, 0, 0
             return
-        text = dialects.wording(client, condition)
+        text = wording(client, condition)
         own_port = 32768 + text_key(self._seed, "port", caller.ref, connection.host, connection.dials) % 28000
         facts = {
             "source": f"{caller.spec.pod_ip}:{own_port}",
