@@ -220,6 +220,7 @@ def test_watch_and_execute(lab, namespace):
             open_stream.run_forever(timeout=10)
             assert open_stream.read_stdout(timeout=5) == "typed\n"
             assert open_stream.returncode == 3
+            open_stream.close()
         assert core.delete_namespaced_pod("p", namespace).metadata.name == "p"
 
 
@@ -240,6 +241,7 @@ def test_a_shell_that_is_typed_into(lab):
         shell.write_stdin("exit\n")
         shell.run_forever(timeout=3)
         assert shell.returncode == 0
+        shell.close()
 
 
 def test_port_forward_by_channels(lab):
