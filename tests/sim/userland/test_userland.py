@@ -26,9 +26,7 @@ class Net:
         return Resolution(full, (address,)) if address else Resolution(full, (), "NXDOMAIN")
 
     def connect(self, address: str, port: int) -> Connect:
-        speaks = {"10.96.0.20": "http", "10.96.0.22": "redis", "10.96.0.23": "grpc", "10.1.0.9": "redis"}.get(
-            address
-        )
+        speaks = {"10.96.0.20": "http", "10.96.0.22": "redis", "10.96.0.23": "grpc", "10.1.0.9": "redis"}.get(address)
         return Connect("open", 0.001, speaks) if speaks else Connect("refused", 0.001)
 
     def http(self, address: str, port: int, method: str, path: str) -> HttpReply:
@@ -100,6 +98,18 @@ SCRIPTS = [
     ("! true; echo $?", "1\n", 0),
     ("echo a b c | xargs -n1 echo", "a\nb\nc\n", 0),
     ("F=/etc/conf/app.yaml; echo ${F##*/} ${F%.yaml}", "app.yaml /etc/conf/app\n", 0),
+    ("case web-1 in db-*) echo db;; web-*|app) echo app;; *) echo other;; esac", "app\n", 0),
+    ("case x in\n  (a) echo a ;;\n  '*') echo star ;;\nesac; echo $?", "0\n", 0),
+    ("while read key value; do echo $value; done < /etc/conf/app.yaml", "80\nshop\ndebug\n", 0),
+    ("cat /etc/conf/app.yaml | while IFS=: read -r k v; do echo $k; done | tail -1", "level\n", 0),
+    ("echo a:b | { IFS=: read x y; echo $y $x; }", "b a\n", 0),
+    ("check() { echo checking $1; return 3; }; check web; echo $?", "checking web\n3\n", 0),
+    ("f() { f; }; f || echo no", "", 2),
+    ("set -e; if false; then :; fi; false || true; ! true; echo on; false; echo off", "on\n", 1),
+    ("(exit 3); echo $?; echo x | while read l; do exit 4; done; echo $?", "3\n4\n", 0),
+    ("n=0; echo 1 | { read n; echo $n; }; echo $n", "1\n0\n", 0),
+    ("set -- a b c; shift; echo $1 $#", "b 2\n", 0),
+    ("i=5; echo $((i > 3 && i != 4)) $((-7 / 2)) $((-7 % 2)) $((1 << 4)) $((!i))", "1 -3 -1 16 0\n", 0),
     ("sh -c 'echo $0 $1' name arg", "name arg\n", 0),
     ("date -u +%Y-%m-%dT%H:%M:%SZ", "2025-06-02T09:00:00Z\n", 0),
     ("nc -zv web 80 2>&1", "web (10.96.0.20:80) open\n", 0),
@@ -134,6 +144,9 @@ FAILURES = [
     ("redis-cli -h closed ping", 1, "Could not connect to Redis at closed:6379: Connection refused"),
     ("cat /absent", 1, "cat: can't open '/absent': No such file or directory"),
     ("psql -c 'select 1'", 127, "sh: psql: not found"),
+    ("case a in b) :;;", 2, "sh: syntax error: unexpected end of file"),
+    ("echo $((1 / 0))", 2, "sh: divide by zero"),
+    ("shift", 2, "sh: shift: can't shift that many"),
     ("echo 'unfinished", 2, "sh: syntax error: unterminated quoted string"),
     ("if true; then echo x", 2, "sh: syntax error: unexpected end of file"),
 ]

@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import fnmatch
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
-from aiopslab.sim.world.userland import shell_parser as ast
+from aiopslab.sim.world.userland import shell_tree as ast
+from aiopslab.sim.world.userland.arithmetic import ArithmeticError_, evaluate
 from aiopslab.sim.world.userland.machine import Machine
+from aiopslab.sim.world.userland.shell_builtins import BUILTINS, Exit, LoopJump, Return
 from aiopslab.sim.world.userland.shell_parser import ShellSyntaxError, parse, skip_double, skip_parens
 
 LOOP_ROUNDS_MAX = 2_000
+CALLS_DEEP_MAX = 30
 Runner = Callable[[list[str], bytes, dict[str, str]], tuple[bytes, bytes, int]]
-
-
-class Exit(Exception):
-    """``exit N``."""
-
-    def __init__(self, code: int) -> None:
-        self.code = code
-
-
-class _LoopJump(Exception):
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
 
 
 @dataclass
@@ -35,51 +28,85 @@ class Shell:
     name: str = "sh"
     arguments: list[str] = field(default_factory=list)
     variables: dict[str, str] = field(default_factory=dict)
+    functions: dict[str, ast.Sequence] = field(default_factory=dict)
     status: int = 0
+    ends_on_error: bool = False  # ``set -e``
     zero: str = ""  # $0 when ``sh -c SCRIPT NAME`` gives one
     out: bytearray = field(default_factory=bytearray)
     err: bytearray = field(default_factory=bytearray)
+    _tests: int = 0  # conditions around the present command
+    _depth: int = 0  # functions around it
 
     def run(self, script: str, stdin: bytes = b"") -> int:
         """Run a script; output collects in ``out`` and ``err``. Returns the exit code."""
         try:
-            self._sequence(parse(script), stdin, self.out)
+            self.sequence(parse(script), bytearray(stdin), self.out)
         except ShellSyntaxError as error:
-            self._complain(str(error))
+            self.complain(str(error))
+            self.status = 2
+        except ArithmeticError_ as error:
+            self.complain(str(error))
             self.status = 2
         except Exit as done:
             self.status = done.code
+        except (LoopJump, Return):
+            pass
         return self.status
 
-    def _complain(self, text: str) -> None:
+    def complain(self, text: str) -> None:
         self.err += f"{self.name}: {text}\n".encode()
 
-    def _environment(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
         return {**self.machine.env, **self.variables}
 
     # control flow ---------------------------------------------------------------------------------------
 
-    def _sequence(self, tree: ast.Sequence, stdin: bytes, out: bytearray) -> None:
+    def sequence(self, tree: ast.Sequence, stdin: bytearray, out: bytearray) -> None:
         for item in tree.items:
             self._and_or(item, stdin, out)
 
-    def _and_or(self, item: ast.AndOr, stdin: bytes, out: bytearray) -> None:
+    def _and_or(self, item: ast.AndOr, stdin: bytearray, out: bytearray) -> None:
+        last = item.parts[-1][1]
         for operator, pipeline in item.parts:
             if (operator == "&&" and self.status != 0) or (operator == "||" and self.status == 0):
                 continue
             self._pipeline(pipeline, stdin, out)
+            if self.status and self.ends_on_error and not self._tests and pipeline is last and not pipeline.negate:
+                raise Exit(self.status)
 
-    def _pipeline(self, pipeline: ast.Pipeline, stdin: bytes, out: bytearray) -> None:
+    def _holds(self, condition: ast.Sequence, stdin: bytearray, out: bytearray) -> bool:
+        """Run what ``if`` and ``while`` ask; a failure in it is an answer, also after ``set -e``."""
+        self._tests += 1
+        try:
+            self.sequence(condition, stdin, out)
+        finally:
+            self._tests -= 1
+        return self.status == 0
+
+    def _pipeline(self, pipeline: ast.Pipeline, stdin: bytearray, out: bytearray) -> None:
         data = stdin
         last = len(pipeline.commands) - 1
         for index, command in enumerate(pipeline.commands):
             target = out if index == last else bytearray()
-            self._command(command, data, target)
-            data = bytes(target)
+            if last:
+                self._apart(partial(self._command, command, data, target))
+            else:
+                self._command(command, data, target)
+            data = bytearray(target)
         if pipeline.negate:
             self.status = int(self.status == 0)
 
-    def _command(self, command: ast.Command, stdin: bytes, out: bytearray) -> None:
+    def _apart(self, run: Callable[[], None]) -> None:
+        """A subshell: what it sets, and its ``exit``, stay in it."""
+        saved = dict(self.variables), dict(self.functions), list(self.arguments), self.machine.workdir
+        try:
+            run()
+        except Exit as done:
+            self.status = done.code
+        finally:
+            self.variables, self.functions, self.arguments, self.machine.workdir = saved
+
+    def _command(self, command: ast.Command, stdin: bytearray, out: bytearray) -> None:
         streams = self._redirected(command.redirects, stdin, out)
         if streams is None:
             self.status = 1
@@ -88,69 +115,110 @@ class Shell:
         if isinstance(command, ast.Simple):
             self._simple(command, data, target)
         elif isinstance(command, ast.Group):
-            saved = dict(self.variables), self.machine.workdir
-            self._sequence(command.body, data, target)
             if command.subshell:
-                self.variables, self.machine.workdir = saved
+                self._apart(lambda: self.sequence(command.body, data, target))
+            else:
+                self.sequence(command.body, data, target)
         elif isinstance(command, ast.If):
             self._if(command, data, target)
+        elif isinstance(command, ast.Case):
+            self._case(command, data, target)
+        elif isinstance(command, ast.Function):
+            self.functions[command.name] = command.body
+            self.status = 0
         else:
             self._loop(command, data, target)
         finish()
 
-    def _if(self, command: ast.If, stdin: bytes, out: bytearray) -> None:
+    def _if(self, command: ast.If, stdin: bytearray, out: bytearray) -> None:
         for condition, body in command.branches:
-            self._sequence(condition, stdin, out)
-            if self.status == 0:
-                self._sequence(body, stdin, out)
+            if self._holds(condition, stdin, out):
+                self.sequence(body, stdin, out)
                 return
         self.status = 0
         if command.otherwise is not None:
-            self._sequence(command.otherwise, stdin, out)
+            self.sequence(command.otherwise, stdin, out)
 
-    def _loop(self, command: ast.For | ast.While, stdin: bytes, out: bytearray) -> None:
+    def _case(self, command: ast.Case, stdin: bytearray, out: bytearray) -> None:
+        word = "".join(self.expand(command.word, split=False))
+        self.status = 0
+        for patterns, body in command.branches:
+            if any(fnmatch.fnmatchcase(word, self._pattern(raw)) for raw in patterns):
+                self.sequence(body, stdin, out)
+                return
+
+    def _pattern(self, raw: str) -> str:
+        """A ``case`` pattern: what is quoted in it means itself."""
+        text = "".join(self.expand(raw, split=False))
+        return re.sub(r"([*?[])", r"[\1]", text) if raw[:1] in ("'", '"') else text
+
+    def _call(self, argv: list[str], stdin: bytearray, out: bytearray) -> None:
+        """A function: arguments of its own, everything else shared."""
+        outer, self.arguments = self.arguments, argv[1:]
+        self._depth += 1
+        try:
+            if self._depth > CALLS_DEEP_MAX:
+                self.complain("maximum function nesting level exceeded")
+                raise Exit(2)
+            self.sequence(self.functions[argv[0]], stdin, out)
+        except Return:
+            pass
+        finally:
+            self._depth -= 1
+            self.arguments = outer
+
+    def _loop(self, command: ast.For | ast.While, stdin: bytearray, out: bytearray) -> None:
         status = 0
         for _ in self._rounds(command, stdin, out):
             try:
-                self._sequence(command.body, stdin, out)
-            except _LoopJump as jump:
+                self.sequence(command.body, stdin, out)
+            except LoopJump as jump:
                 if jump.kind == "break":
                     break
             status = self.status
         self.status = status
 
-    def _rounds(self, command: ast.For | ast.While, stdin: bytes, out: bytearray) -> Iterator[None]:
+    def _rounds(self, command: ast.For | ast.While, stdin: bytearray, out: bytearray) -> Iterator[None]:
         if isinstance(command, ast.For):
             for word in [w for raw in command.words for w in self.expand(raw)]:
                 self.variables[command.name] = word
                 yield
             return
         for _ in range(LOOP_ROUNDS_MAX):
-            self._sequence(command.condition, stdin, out)
-            if (self.status == 0) == command.negate:
+            if self._holds(command.condition, stdin, out) == command.negate:
                 return
             yield
 
     # simple commands ------------------------------------------------------------------------------------
 
-    def _simple(self, command: ast.Simple, stdin: bytes, out: bytearray) -> None:
+    def _simple(self, command: ast.Simple, stdin: bytearray, out: bytearray) -> None:
         argv = [word for raw in command.words for word in self.expand(raw)]
         values = {name: "".join(self.expand(value, split=False)) for name, value in command.assignments}
         if not argv:
             self.variables.update(values)
             self.status = 0
             return
+        if argv[0] in self.functions:
+            self._call(argv, stdin, out)
+            return
         builtin = BUILTINS.get(argv[0])
         if builtin is not None:
-            self.status = builtin(self, argv, out)
+            outer = {name: self.variables.get(name) for name in values}
+            self.variables.update(values)  # ``IFS= read``
+            self.status = builtin(self, argv, stdin, out)
+            for name, value in outer.items():
+                if value is None:
+                    self.variables.pop(name, None)
+                else:
+                    self.variables[name] = value
             return
-        stdout, stderr, self.status = self.run_program(argv, stdin, {**self._environment(), **values})
+        stdout, stderr, self.status = self.run_program(argv, bytes(stdin), {**self.environment(), **values})
         out += stdout
         self.err += stderr
 
     def _redirected(
-        self, redirects: list[ast.Redirect], stdin: bytes, out: bytearray
-    ) -> tuple[bytes, bytearray, Callable[[], None]] | None:
+        self, redirects: list[ast.Redirect], stdin: bytearray, out: bytearray
+    ) -> tuple[bytearray, bytearray, Callable[[], None]] | None:
         """Where a command reads and writes, and what to do afterwards; None when a file cannot be opened."""
         data, target = stdin, out
         error_mark = len(self.err)
@@ -159,15 +227,15 @@ class Shell:
         for redirect in redirects:
             word = "".join(self.expand(redirect.target, split=False)) if redirect.kind != "<<" else redirect.target
             if redirect.kind == "<<":
-                data = (word if redirect.quoted else self._double(word)).encode()
+                data = bytearray((word if redirect.quoted else self._double(word)).encode())
             elif redirect.kind == "<<<":
-                data = (word + "\n").encode()
+                data = bytearray((word + "\n").encode())
             elif redirect.kind == "<":
                 content = self.machine.files.get(self.machine.resolved(word))
                 if content is None:
-                    self._complain(f"can't open {word}: no such file")
+                    self.complain(f"can't open {word}: no such file")
                     return None
-                data = content
+                data = bytearray(content)
             elif redirect.kind == ">&":
                 error_to = "stdout" if redirect.fd == 2 else error_to
                 if redirect.fd == 1:
@@ -176,7 +244,7 @@ class Shell:
                 error_to = word
             else:
                 if word != "/dev/null" and not self.machine.writable(word):
-                    self._complain(f"can't create {word}: {self._refusal()}")
+                    self.complain(f"can't create {word}: {self._refusal()}")
                     return None
                 file_to, target = (word, redirect.kind == ">>"), bytearray()
 
@@ -229,7 +297,7 @@ class Shell:
                 value, at = self._dollar(raw, at)
                 self._append_split(fields, value, split)
             elif char == "~" and at == 0 and raw[1:2] in ("", "/"):
-                fields[-1] += self._environment().get("HOME", "/")
+                fields[-1] += self.environment().get("HOME", "/")
                 at += 1
             else:
                 fields[-1] += char
@@ -342,124 +410,15 @@ class Shell:
                 if index <= len(self.arguments)
                 else ""
             )
-        return self._environment().get(name, "")
+        return self.environment().get(name, "")
 
     def _substitute(self, script: str) -> str:
-        inner = Shell(self.machine, self.run_program, self.name, self.arguments, dict(self.variables))
+        inner = Shell(
+            self.machine, self.run_program, self.name, list(self.arguments), dict(self.variables), dict(self.functions)
+        )
         self.status = inner.run(script)
         self.err += inner.err
         return inner.out.decode(errors="replace").rstrip("\n")
 
     def _arithmetic(self, text: str) -> int:
-        text = self._double(text)
-        tokens = "".join(c if c in "+-*/%() <>=!" else f"{c}" for c in text)
-        names = {n: self._value(n) or "0" for n in _identifiers(tokens)}
-        for name in sorted(names, key=len, reverse=True):
-            tokens = tokens.replace(name, names[name])
-        return evaluate(tokens)
-
-
-def _identifiers(text: str) -> set[str]:
-    names, current = set(), ""
-    for char in text + " ":
-        if char.isalpha() or char == "_" or (current and char.isdigit()):
-            current += char
-        else:
-            if current:
-                names.add(current)
-            current = ""
-    return names
-
-
-def evaluate(text: str) -> int:
-    """Integer arithmetic with ``+ - * / %`` and parentheses; anything else is 0, as an unset name is."""
-    import ast as python_ast
-    import operator
-
-    binary = {
-        python_ast.Add: operator.add,
-        python_ast.Sub: operator.sub,
-        python_ast.Mult: operator.mul,
-        python_ast.Div: operator.floordiv,
-        python_ast.FloorDiv: operator.floordiv,
-        python_ast.Mod: operator.mod,
-    }
-
-    def walk(node: python_ast.AST) -> int:
-        if isinstance(node, python_ast.Constant) and isinstance(node.value, int):
-            return node.value
-        if isinstance(node, python_ast.UnaryOp):
-            value = walk(node.operand)
-            return -value if isinstance(node.op, python_ast.USub) else value
-        if isinstance(node, python_ast.BinOp) and type(node.op) in binary:
-            left, right = walk(node.left), walk(node.right)
-            return int(binary[type(node.op)](left, right)) if right or not _divides(node.op) else 0
-        return 0
-
-    def _divides(op: python_ast.operator) -> bool:
-        return isinstance(op, python_ast.Div | python_ast.Mod | python_ast.FloorDiv)
-
-    try:
-        return walk(python_ast.parse(text.strip() or "0", mode="eval").body)
-    except SyntaxError:
-        return 0
-
-
-# builtins -----------------------------------------------------------------------------------------------
-
-
-def _cd(shell: Shell, argv: list[str], out: bytearray) -> int:
-    target = argv[1] if len(argv) > 1 else shell._environment().get("HOME", "/")
-    if not shell.machine.is_dir(target):
-        shell._complain(f"cd: can't cd to {target}: No such file or directory")
-        return 2
-    shell.machine.workdir = shell.machine.resolved(target)
-    return 0
-
-
-def _export(shell: Shell, argv: list[str], out: bytearray) -> int:
-    for word in argv[1:]:
-        name, equals, value = word.partition("=")
-        if equals:
-            shell.variables[name] = value
-    return 0
-
-
-def _exit(shell: Shell, argv: list[str], out: bytearray) -> int:
-    raise Exit(int(argv[1]) & 255 if len(argv) > 1 and argv[1].isdigit() else shell.status)
-
-
-def _jump(shell: Shell, argv: list[str], out: bytearray) -> int:
-    raise _LoopJump(argv[0])
-
-
-def _set(shell: Shell, argv: list[str], out: bytearray) -> int:
-    return 0
-
-
-def _unset(shell: Shell, argv: list[str], out: bytearray) -> int:
-    for name in argv[1:]:
-        shell.variables.pop(name, None)
-    return 0
-
-
-def _eval(shell: Shell, argv: list[str], out: bytearray) -> int:
-    shell._sequence(parse(" ".join(argv[1:])), b"", out)
-    return shell.status
-
-
-BUILTINS: dict[str, Callable[[Shell, list[str], bytearray], int]] = {
-    ":": _set,
-    "break": _jump,
-    "cd": _cd,
-    "continue": _jump,
-    "eval": _eval,
-    "exit": _exit,
-    "export": _export,
-    "local": _export,
-    "set": _set,
-    "shift": _set,
-    "trap": _set,
-    "unset": _unset,
-    "wait": _set,
-}
+        return evaluate(self._double(text), self._value)

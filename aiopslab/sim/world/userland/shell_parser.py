@@ -1,16 +1,48 @@
 """Parser for the part of POSIX shell that people type into ``sh -c``.
 
 Lists (``;``, newline, ``&``), ``&&``/``||``, pipelines, ``!``, redirections, here-documents, subshells, ``for``,
-``while``/``until``, ``if``; words keep their quoting for the expander. Errors read like dash's.
+``while``/``until``, ``if``, ``case``, functions; words keep their quoting for the expander. Errors read like dash's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+from aiopslab.sim.world.userland.shell_tree import (
+    AndOr,
+    Case,
+    Command,
+    For,
+    Function,
+    Group,
+    If,
+    Pipeline,
+    Redirect,
+    Sequence,
+    Simple,
+    While,
+)
 
 OPERATORS = ("&&", "||", ";;", ">>", "<<<", "<<", ">&", "<&", "2>&1", ";", "|", "&", "(", ")", ">", "<", "\n")
-RESERVED = {"if", "then", "elif", "else", "fi", "for", "while", "until", "do", "done", "in", "{", "}", "!"}
+RESERVED = {
+    "if",
+    "then",
+    "elif",
+    "else",
+    "fi",
+    "for",
+    "while",
+    "until",
+    "do",
+    "done",
+    "case",
+    "esac",
+    "in",
+    "{",
+    "}",
+    "!",
+}
 
 
 class ShellSyntaxError(Exception):
@@ -24,89 +56,6 @@ class Token:
     text: str
     is_operator: bool = False
     fd: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Redirect:
-    """``kind`` one of ``> >> < >& <<``; ``target`` a raw word (or here-document text)."""
-
-    fd: int
-    kind: str
-    target: str
-    quoted: bool = False
-
-
-@dataclass(slots=True)
-class Simple:
-    """Assignments, words and redirections of one simple command."""
-
-    assignments: list[tuple[str, str]] = field(default_factory=list)
-    words: list[str] = field(default_factory=list)
-    redirects: list[Redirect] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class Group:
-    """``( ... )`` or ``{ ...; }``."""
-
-    body: Sequence
-    subshell: bool
-    redirects: list[Redirect] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class For:
-    """``for name in words; do body; done``."""
-
-    name: str
-    words: list[str]
-    body: Sequence
-    redirects: list[Redirect] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class While:
-    """``while``/``until`` (``negate``)."""
-
-    condition: Sequence
-    body: Sequence
-    negate: bool
-    redirects: list[Redirect] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class If:
-    """``if``/``elif`` branches and the ``else`` body."""
-
-    branches: list[tuple[Sequence, Sequence]]
-    otherwise: Sequence | None
-    redirects: list[Redirect] = field(default_factory=list)
-
-
-Command = Simple | Group | For | While | If
-
-
-@dataclass(slots=True)
-class Pipeline:
-    """Commands joined by ``|``."""
-
-    commands: list[Command]
-    negate: bool = False
-
-
-@dataclass(slots=True)
-class AndOr:
-    """Pipelines joined by ``&&`` and ``||``: the operator stands before its pipeline."""
-
-    parts: list[tuple[str, Pipeline]]
-    background: bool = False
-
-
-@dataclass(slots=True)
-class Sequence:
-    """And-or lists, one after the other."""
-
-    items: list[AndOr] = field(default_factory=list)
 
 
 def parse(text: str) -> Sequence:
@@ -281,7 +230,7 @@ class _Parser:
         while True:
             while (token := self.peek()) is not None and token.is_operator and token.text in (";", "\n"):
                 self.at += 1
-            if token is None or token.text in ends or (token.is_operator and token.text == ")"):
+            if token is None or token.text in ends or (token.is_operator and token.text in (")", ";;")):
                 return Sequence(items)
             items.append(self.and_or())
             token = self.peek()
@@ -324,11 +273,14 @@ class _Parser:
             "while": self.while_,
             "until": self.while_,
             "{": self.brace,
+            "case": self.case,
         }
         if token.is_operator and token.text == "(":
             found: Command = self.subshell()
         elif not token.is_operator and token.text in compound:
             found = compound[token.text]()
+        elif [t.text for t in self.tokens[self.at + 1 : self.at + 3] if t.is_operator] == ["(", ")"]:
+            return self.function()
         else:
             return self.simple()
         while (redirect := self.redirect()) is not None:
@@ -431,6 +383,36 @@ class _Parser:
                 self.expect("fi")
             if word != "elif":
                 return If(branches, otherwise)
+
+    def case(self) -> Case:
+        self.at += 1
+        word = self.take().text
+        self.newlines()
+        self.expect("in")
+        self.newlines()
+        branches: list[tuple[list[str], Sequence]] = []
+        while (token := self.peek()) is not None and token.text != "esac":
+            self.at += token.text == "("
+            patterns = [self.take().text]
+            while (token := self.peek()) is not None and token.text == "|":
+                self.at += 1
+                patterns.append(self.take().text)
+            self.expect(")")
+            branches.append((patterns, self.sequence(("esac",))))
+            token = self.peek()
+            self.at += token is not None and token.text == ";;"
+            self.newlines()
+        self.expect("esac")
+        return Case(word, branches)
+
+    def function(self) -> Function:
+        name = self.take().text
+        if not name.isidentifier():
+            self.unexpected()
+        self.at += 2
+        self.newlines()
+        body = self.command()
+        return Function(name, Sequence([AndOr([("", Pipeline([body]))])]))
 
     def _separator(self) -> None:
         while (token := self.peek()) is not None and token.is_operator and token.text in (";", "\n"):
