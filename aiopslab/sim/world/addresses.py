@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Mapping
 
@@ -9,6 +10,15 @@ DEFAULT_PORTS = {"http": 80, "https": 443, "postgres": 5432, "postgresql": 5432,
 KEYWORD_PORT = 5432  # of connection strings such as ``Host=db;Database=shop``
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _KEYWORD = re.compile(r"(?:^|;)\s*(host|server|port)\s*=\s*([^;]+)", re.IGNORECASE)
+
+
+def is_address(text: str) -> bool:
+    """Whether a host is written as an IP address."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def address_in(env: Mapping[str, str], call: str) -> str:

@@ -24,7 +24,6 @@ from aiopslab.sim.world.wording import wording
 
 _LOOKUPS = {TIMEOUT: dialects.NAME_TIMEOUT, UNREACHED: dialects.NAME_UNREACHED, SERVFAIL: dialects.NAME_FAILED}
 PASSWORDS, USERNAMES = ("REDIS_PASSWORD", "VALKEY_PASSWORD"), ("REDIS_USERNAME", "VALKEY_USERNAME")
-LOST_LOSS = 0.95  # from this share of lost packets on, nothing gets through
 
 
 @dataclass(slots=True)
@@ -209,7 +208,7 @@ class Connections:
         if target is None:
             return Attempt(dialects.SILENT, ip, None)
         path = around.effects.path(caller.pod_key, target.pod_key)
-        if path.drop or path.loss >= LOST_LOSS or view.blocked(caller, target, chosen.port):
+        if path.cut or view.blocked(caller, target, chosen.port):
             return Attempt(dialects.SILENT, ip, None)
         if backend is None:
             return Attempt(dialects.REFUSED, ip, None)

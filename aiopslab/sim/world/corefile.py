@@ -6,9 +6,10 @@ passed over. An unknown plugin or a brace too many makes the file unusable, as i
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from dataclasses import dataclass, field
+
+from aiopslab.sim.world.addresses import is_address
 
 PLUGINS = frozenset(
     """
@@ -151,7 +152,7 @@ def _option(server: Server, plugin: str, arguments: list[str], words: list[str])
     if plugin == "hosts":
         if words[0] == "fallthrough":
             server.hosts_only = False
-        elif _is_address(words[0]):
+        elif is_address(words[0]):
             for name in words[1:]:
                 known = server.hosts.get(name.rstrip("."), ())
                 server.hosts[name.rstrip(".")] = (*known, words[0])
@@ -176,11 +177,3 @@ def _rewrite(server: Server, words: list[str]) -> None:
 
 
 HOWS = ("exact", "prefix", "suffix", "substring", "regex")
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True

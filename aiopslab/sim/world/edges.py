@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aiopslab.sim.world.addresses import address_in
-from aiopslab.sim.world.connections import LOST_LOSS, Connection, Connections, Surroundings
+from aiopslab.sim.world.connections import Connection, Connections, Surroundings
 from aiopslab.sim.world.dialects import CLIENTS, UNKNOWN_NAME, Error, Errors, fill
 from aiopslab.sim.world.effects import Path
 from aiopslab.sim.world.flags import Flags
@@ -49,7 +49,7 @@ class Edge:
         """Fill in what packets meet."""
         if path.clear:
             return
-        if path.drop or path.loss >= LOST_LOSS:
+        if path.cut:
             self.hangs[caller] = True
             self.broken = True
         self.delay_ms[caller], self.jitter_ms[caller] = path.delay_ms, path.jitter_ms

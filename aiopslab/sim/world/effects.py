@@ -38,6 +38,9 @@ class Netem:
         return self.peers is None or peer in self.peers
 
 
+LOST_LOSS = 0.95  # from this share of lost packets on, nothing gets through
+
+
 @dataclass(frozen=True, slots=True)
 class Path:
     """The two directions between a caller and a callee taken together."""
@@ -47,6 +50,11 @@ class Path:
     loss: float = 0.0
     rate_bps: float = 0.0
     drop: bool = False
+
+    @property
+    def cut(self) -> bool:
+        """Whether nothing gets through."""
+        return self.drop or self.loss >= LOST_LOSS
 
     @property
     def clear(self) -> bool:

@@ -7,10 +7,10 @@ SERVFAIL, others do not exist.
 from __future__ import annotations
 
 import functools
-import ipaddress
 from dataclasses import dataclass
 
 from aiopslab.sim.core.store import Obj
+from aiopslab.sim.world.addresses import is_address
 from aiopslab.sim.world.corefile import CorefileError, Server, in_zone, parse, serving
 from aiopslab.sim.world.effects import Effects
 from aiopslab.sim.world.hashing import text_key
@@ -23,7 +23,6 @@ COREFILE = "/etc/coredns/Corefile"
 DNS_PORT = 53
 NDOTS = 5
 CNAME_DEPTH_MAX = 8
-LOST_LOSS = 0.95
 PUBLIC = frozenset("ai app cloud com dev edu gov io net org".split())  # noqa: SIM905
 NOERROR, NXDOMAIN, SERVFAIL = "NOERROR", "NXDOMAIN", "SERVFAIL"
 TIMEOUT, UNREACHED = "TIMEOUT", "REFUSED"  # no answer at all; a port that nobody listens on
@@ -48,7 +47,7 @@ class Names:
 
     def lookup(self, run: Run, host: str) -> Name:
         """The answer that a container's resolver gives its program."""
-        if _is_address(host):
+        if is_address(host):
             return Name(NOERROR, (host,), host)
         pod = self._view.pods.get(run.pod_key) or {}
         known = _hosts(pod, run).get(host.rstrip("."))
@@ -78,7 +77,7 @@ class Names:
         for endpoint in order[:2]:  # a resolver asks twice
             for server in self._view.runs_by_ip.get(endpoint.ip, ()):
                 path = self._effects.path(run.pod_key, server.pod_key)
-                cut = path.drop or path.loss >= LOST_LOSS or self._view.blocked(run, server, DNS_PORT, "UDP")
+                cut = path.cut or self._view.blocked(run, server, DNS_PORT, "UDP")
                 if endpoint.port != DNS_PORT and not cut:
                     return UNREACHED
                 if not cut:
@@ -107,7 +106,7 @@ class Names:
         labels = name[: -len(zone) - 1].split(".") if name != zone else []
         if len(labels) == 3 and labels[2] == "pod":
             address = labels[0].replace("-", ".")
-            return Name(NOERROR, (address,), name) if _is_address(address) else Name(NXDOMAIN, (), name)
+            return Name(NOERROR, (address,), name) if is_address(address) else Name(NXDOMAIN, (), name)
         if len(labels) not in (3, 4) or labels[-1] != "svc":
             return Name(NXDOMAIN, (), name)
         service, namespace = labels[-3], labels[-2]
@@ -186,11 +185,3 @@ def _hosts(pod: Obj, run: Run) -> dict[str, str]:
     for alias in spec.get("hostAliases") or []:
         found.update(dict.fromkeys(alias.get("hostnames") or [], alias["ip"]))
     return found
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True

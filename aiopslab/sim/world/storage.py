@@ -19,7 +19,7 @@ def mirror(run: Run, loads: list[UserLoad]) -> None:
     """Bring the keys of a store and the users' sets together."""
     space = run.keyspace
     for load, name, stored in _held(run, loads):
-        sets = load.sets[name]
+        sets, words = load.sets[name], load.words(name)
         for lane in range(load.lanes):
             key = stored.key.replace("{session}", session_of(load, lane))
             if key in space.shared and key not in space:
@@ -30,7 +30,6 @@ def mirror(run: Run, loads: list[UserLoad]) -> None:
                     space.shared.discard(key)
                     space.pop(key, None)
                 continue
-            words = load.words(name)
             members = [word for bit, word in enumerate(words) if int(sets[lane]) >> bit & 1]
             space.shared.add(key)
             space[key] = {stored.field: f"{session_of(load, lane)} " + ",".join(members)}

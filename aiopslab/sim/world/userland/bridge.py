@@ -12,7 +12,7 @@ from typing import Protocol
 from aiopslab.sim.core.ports import ExecResult
 from aiopslab.sim.world.answers import Reply
 from aiopslab.sim.world.dialects import NO_ROUTE, REFUSED, SILENT
-from aiopslab.sim.world.naming import UNREACHED, Name
+from aiopslab.sim.world.naming import CLUSTER_DOMAIN, NAMESERVER, UNREACHED, Name
 from aiopslab.sim.world.runs import Run
 from aiopslab.sim.world.userland.acl import KeySpace
 from aiopslab.sim.world.userland.images import profile
@@ -27,8 +27,6 @@ from aiopslab.sim.world.userland.machine import (
 )
 from aiopslab.sim.world.userland.run import run as run_command
 
-NAMESERVER = "10.96.0.10"
-CLUSTER_DOMAIN = "svc.cluster.local"
 EXCHANGE_S = 0.0004  # one exchange inside the cluster when nothing delays it
 OUTCOMES: dict[str, ConnectOutcome] = {"": "open", REFUSED: "refused", SILENT: "timeout", NO_ROUTE: "unreachable"}
 MIB = 1 << 20
@@ -152,7 +150,7 @@ def _environment(run: Run) -> dict[str, str]:
 def _files(run: Run) -> dict[str, bytes]:
     """Files of the run. They are kept on it, so what a command writes is there for the next one."""
     if run.files is None:
-        search = f"{run.ref.namespace}.{CLUSTER_DOMAIN} {CLUSTER_DOMAIN} cluster.local"
+        search = f"{run.ref.namespace}.svc.{CLUSTER_DOMAIN} svc.{CLUSTER_DOMAIN} {CLUSTER_DOMAIN}"
         run.files = {
             "/etc/resolv.conf": f"search {search}\nnameserver {NAMESERVER}\noptions ndots:5\n".encode(),
             "/etc/hosts": f"127.0.0.1\tlocalhost\n{run.spec.pod_ip}\t{run.ref.pod}\n".encode(),

@@ -13,7 +13,7 @@ from aiopslab.sim.world.userland import (  # noqa: F401  (they register programs
 )
 from aiopslab.sim.world.userland.io import PROGRAMS, Io, OutputLimit
 from aiopslab.sim.world.userland.machine import Machine
-from aiopslab.sim.world.userland.shell import Shell
+from aiopslab.sim.world.userland.shell import Runner, Shell
 
 SHELLS = {"distroless": (), "alpine": ("sh", "ash"), "debian": ("sh", "dash", "bash")}
 
@@ -78,8 +78,17 @@ def execute(machine: Machine, argv: list[str], stdin: bytes, env: dict[str, str]
     return bytes(io.stdout), bytes(io.stderr), code
 
 
-def _shell(machine: Machine, argv: list[str], stdin: bytes, env: dict[str, str]) -> tuple[bytes, bytes, int]:
-    """``sh -c SCRIPT [name args]``, ``sh FILE``, or a script on standard input."""
+class NoScript(Exception):
+    """A shell has nothing to run; the text is what it prints before it ends with 2."""
+
+
+def shell_of(
+    machine: Machine, argv: list[str], stdin: bytes, env: dict[str, str], run_program: Runner
+) -> tuple[Shell, str, bytes]:
+    """``sh -c SCRIPT [name args]``, ``sh FILE``, or a script on standard input: the shell, its script and input.
+
+    Raises NoScript.
+    """
     flags = []
     rest = argv[1:]
     while rest and rest[0].startswith("-") and rest[0] != "--":
@@ -87,17 +96,24 @@ def _shell(machine: Machine, argv: list[str], stdin: bytes, env: dict[str, str])
     name = zero = argv[0].rsplit("/", 1)[-1]
     if any("c" in flag for flag in flags if not flag.startswith("--")):
         if not rest:
-            return b"", f"{name}: -c: option requires an argument\n".encode(), 2
+            raise NoScript(f"{name}: -c: option requires an argument\n")
         script, arguments, zero = rest[0], rest[2:], (rest[1] if len(rest) > 1 else name)
     elif rest:
         content = machine.files.get(machine.resolved(rest[0]))
         if content is None:
-            return b"", f"{name}: can't open '{rest[0]}': No such file or directory\n".encode(), 2
+            raise NoScript(f"{name}: can't open '{rest[0]}': No such file or directory\n")
         script, arguments = content.decode(errors="replace"), rest[1:]
     else:
         script, arguments, stdin = stdin.decode(errors="replace"), [], b""
+    return Shell(machine, run_program, name, arguments, {**env}, zero=zero), script, stdin
+
+
+def _shell(machine: Machine, argv: list[str], stdin: bytes, env: dict[str, str]) -> tuple[bytes, bytes, int]:
+    try:
+        shell, script, stdin = shell_of(machine, argv, stdin, env, lambda w, d, e: execute(machine, w, d, e))
+    except NoScript as problem:
+        return b"", str(problem).encode(), 2
     workdir = machine.workdir
-    shell = Shell(machine, lambda w, d, e: execute(machine, w, d, e), name, arguments, {**env}, zero=zero)
     try:
         code = shell.run(script, stdin)
     except OutputLimit:

@@ -85,10 +85,10 @@ class Shell:
 
     def _pipeline(self, pipeline: ast.Pipeline, stdin: bytearray, out: bytearray) -> None:
         data = stdin
-        last = len(pipeline.commands) - 1
-        for index, command in enumerate(pipeline.commands):
-            target = out if index == last else bytearray()
-            if last:
+        several = len(pipeline.commands) > 1
+        for command in pipeline.commands:
+            target = out if command is pipeline.commands[-1] else bytearray()
+            if several:
                 self._apart(partial(self._command, command, data, target))
             else:
                 self._command(command, data, target)

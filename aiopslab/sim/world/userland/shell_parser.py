@@ -25,25 +25,6 @@ from aiopslab.sim.world.userland.shell_tree import (
 )
 
 OPERATORS = ("&&", "||", ";;", ">>", "<<<", "<<", ">&", "<&", "2>&1", ";", "|", "&", "(", ")", ">", "<", "\n")
-RESERVED = {
-    "if",
-    "then",
-    "elif",
-    "else",
-    "fi",
-    "for",
-    "while",
-    "until",
-    "do",
-    "done",
-    "case",
-    "esac",
-    "in",
-    "{",
-    "}",
-    "!",
-}
-
 
 class ShellSyntaxError(Exception):
     """``sh: syntax error: ...``; the text is what follows ``sh: ``."""

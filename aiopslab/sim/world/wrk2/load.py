@@ -71,8 +71,8 @@ class Wrk2Load:
         self._early = "".join(self._printed)
         self._printed.clear()
         self._interval = options.connections / options.rate
-        lane = np.arange(self.lanes)
-        in_thread = np.array([i - np.searchsorted(self._threads(), self._threads()[i]) for i in lane])
+        self._threads = np.array(options.threads_of_connections)
+        in_thread = np.arange(self.lanes) - np.searchsorted(self._threads, self._threads)
         connect = self._start + in_thread * STAGGER_S[options.forked]
         self._sent = np.zeros(self.lanes, np.int64)
         self._scheduled = connect  # due time of the last request sent; before the first, of the connect
@@ -101,7 +101,7 @@ class Wrk2Load:
         try:
             wanted = self.source.draw(lanes, due)
         except ScriptError as error:
-            self.failure = f"PANIC: unprotected error in call to Lua API ({error})"
+            self.failure = error.panic
             return Plan(lanes[:0], due[:0], due[:0]), []
         return plan, self._batches(plan, wanted, keys, (routes, edge))
 
@@ -133,9 +133,9 @@ class Wrk2Load:
 
     def report(self) -> list[str]:
         """The lines that wrk2 prints when it is done, the script's own among them."""
-        self._overdue(np.full(self.lanes, self._end))
+        self._late(self._asked, np.full(self.lanes, self._end))
         rows = np.concatenate([*self._measured, np.zeros((4, 0))], axis=1)
-        threads = self._threads()[rows[3].astype(np.int64)]
+        threads = self._threads[rows[3].astype(np.int64)]
         outcome = Outcome(rows[0], rows[1], rows[2] - self._start, threads, self.errors, self._bytes)
         lines = [*([self.source.warning] if self.source.warning else []), *self._early.splitlines()]
         printed = "".join(self._printed)
@@ -147,9 +147,6 @@ class Wrk2Load:
             self._finish(outcome)
             printed += "".join(self._printed)
         return [*lines, *told, *printed.splitlines()]
-
-    def _threads(self) -> NDArray[np.int64]:
-        return np.array([self.options.thread_of(lane) for lane in range(self.lanes)])
 
     def _candidates(self, until: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Connection and number of what may be sent: no more than schedule and answers allow, with some to spare."""
@@ -249,10 +246,6 @@ class Wrk2Load:
         self._late(earlier, went)
         np.maximum.at(self._asked, lanes, went)
 
-    def _overdue(self, until: NDArray[np.float64]) -> None:
-        self._late(self._asked, until)
-        self._asked = until.copy()
-
     def _late(self, began: NDArray[np.float64], next_began: NDArray[np.float64]) -> None:
         """Count the looks at which a connection's last request had begun longer ago than the timeout."""
         since = np.floor(np.maximum(began + self.options.timeout_s - self._start, 0.0) / CHECK_S)
@@ -286,7 +279,7 @@ class Wrk2Load:
             try:
                 self.source.answered(plan.lanes[answered][order], statuses[answered][order], HEADER_BYTES)
             except ScriptError as error:
-                self.failure = f"PANIC: unprotected error in call to Lua API ({error})"
+                self.failure = error.panic
 
     def _finish(self, outcome: Outcome) -> None:
         summary: dict[str, object] = {
@@ -298,4 +291,4 @@ class Wrk2Load:
         try:
             self.source.finish(summary, outcome.latencies_us(), outcome.rates(self.options))
         except ScriptError as error:
-            self._printed.append(f"PANIC: unprotected error in call to Lua API ({error})\n")
+            self._printed.append(f"{error.panic}\n")

@@ -22,6 +22,11 @@ MEMORY_BYTES_MAX = 64 << 20
 class ScriptError(Exception):
     """The script ended with an error; the text is Lua's message."""
 
+    @property
+    def panic(self) -> str:
+        """What wrk2 prints before it ends."""
+        return f"PANIC: unprotected error in call to Lua API ({self})"
+
 
 @dataclass(frozen=True, slots=True)
 class Surface:

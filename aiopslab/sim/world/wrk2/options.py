@@ -65,9 +65,10 @@ class Options:
             return "number of connections must be >= threads"
         return "" if self.rate > 0 else "Throughput MUST be specified with the --rate or -R option"
 
-    def thread_of(self, connection: int) -> int:
-        """The thread that serves a connection."""
-        return connection * self.threads // max(self.connections, 1)
+    @property
+    def threads_of_connections(self) -> list[int]:
+        """The thread that serves each connection, ascending."""
+        return [connection * self.threads // self.connections for connection in range(self.connections)]
 
 
 def parse(command: tuple[str, ...], image: str = "") -> Options:

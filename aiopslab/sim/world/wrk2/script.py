@@ -14,8 +14,7 @@ from typing import Any
 
 from aiopslab.sim.world.runs import Run
 from aiopslab.sim.world.userland import bridge
-from aiopslab.sim.world.userland.run import execute
-from aiopslab.sim.world.userland.shell import Shell
+from aiopslab.sim.world.userland.run import NoScript, execute, shell_of
 from aiopslab.sim.world.wrk2.load import Wrk2Load
 
 SHELLS = ("sh", "bash", "dash")
@@ -113,20 +112,26 @@ class LoadScript:
             return done.output.encode(), b"", done.code
 
         def inner(argv: list[str], stdin: bytes, env: dict[str, str]) -> tuple[bytes, bytes, int]:
-            text, arguments, problem = source_of(argv, machine.files)
-            shell = Shell(machine, call, argv[0].rpartition("/")[2], arguments, dict(env))
-            code = 2 if problem else shell.run(text, stdin)
-            return bytes(shell.out), problem.encode() + bytes(shell.err), code
+            try:
+                shell, text, stdin = shell_of(machine, argv, stdin, env, call)
+            except NoScript as problem:
+                return b"", str(problem).encode(), 2
+            code = shell.run(text, stdin)
+            return bytes(shell.out), bytes(shell.err), code
 
-        text, arguments, problem = source_of(list(self.run.spec.command), machine.files)
-        shell = Shell(machine, call, "sh", arguments, dict(machine.env))
         try:
-            self._ending = 2 if problem else shell.run(text)
+            shell, text, _ = shell_of(machine, list(self.run.spec.command), b"", machine.env, call)
+        except NoScript as problem:
+            self._ending = 2
+            self._print(str(problem))
+            return
+        try:
+            self._ending = shell.run(text)
         except _Waiting as waiting:
             self._next = waiting.argv
         self.due = max(self.due, self.run.started + machine.spent_s)
         self.run.files = machine.files
-        self._print(problem + (bytes(shell.out) + bytes(shell.err)).decode(errors="replace"))
+        self._print((bytes(shell.out) + bytes(shell.err)).decode(errors="replace"))
 
     def _print(self, text: str) -> None:
         lines = text.splitlines()
@@ -159,22 +164,6 @@ class Replayed:
 def is_script(command: tuple[str, ...]) -> bool:
     """Whether a container's command is a shell with something to do."""
     return len(command) > 1 and command[0].rpartition("/")[2] in SHELLS
-
-
-def source_of(argv: list[str], files: dict[str, bytes]) -> tuple[str, list[str], str]:
-    """(script, its arguments, what is wrong) of a shell's command line."""
-    rest = argv[1:]
-    command = False
-    while rest and rest[0].startswith("-"):
-        command |= rest.pop(0).endswith("c")
-    if command:
-        return (rest[0], rest[2:], "") if rest else ("", [], f"{argv[0]}: -c requires an argument\n")
-    if not rest:
-        return "", [], ""
-    content = files.get(rest[0])
-    if content is None:
-        return "", [], f"{argv[0]}: 0: cannot open {rest[0]}: No such file\n"
-    return content.decode(errors="replace"), rest[1:], ""
 
 
 def _text(lines: list[str]) -> str:

@@ -22,7 +22,7 @@ class Source:
         self.problem = ""
         self.warning = ""
         self._router = router
-        self._threads = np.array([options.thread_of(lane) for lane in range(options.connections)])
+        self._threads = np.array(options.threads_of_connections)
         self._known: dict[tuple[object, ...], int] = {}
         self._numbers: list[list[int]] = []  # per thread: the script's number of a request -> index in targets
         self._waiting: list[list[int]] = [[] for _ in range(options.connections)]
@@ -85,7 +85,7 @@ class Source:
                 self._numbers.append([])
             self._take(0, 1)  # wrk2 looks at one request before it starts
         except ScriptError as error:
-            self.problem = f"PANIC: unprotected error in call to Lua API ({error})"
+            self.problem = error.panic
 
     def _ask(self, places: NDArray[np.int64], lanes: NDArray[np.int64], due: NDArray[np.float64]) -> None:
         places = places[np.argsort(due[places], kind="stable")]
