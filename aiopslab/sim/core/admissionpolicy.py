@@ -74,13 +74,13 @@ def _matches(store: Store, constraints: Obj, write: Write, *, required: bool) ->
         return not wanted or write.obj["metadata"].get("name") in wanted
 
     def hit(rule: Obj) -> bool:
-        return covers(rule, write.kind, write.operation, write.subresource) and named(rule)
+        return covers(rule, write) and named(rule)
 
     if any(hit(rule) for rule in constraints.get("excludeResourceRules") or []):
         return False
     if (rules or required) and not any(hit(rule) for rule in rules):
         return False
-    return in_scope(store, constraints, write.kind, write.obj, write.old)
+    return in_scope(store, constraints, write)
 
 
 def _failures(store: Store, policy: Obj, binding: Obj, write: Write) -> Iterator[Failure]:
@@ -137,30 +137,14 @@ def _variables(policy: Obj, names: Obj) -> Obj:
 
 
 def _names(store: Store, write: Write, params: Obj | None) -> Obj:
-    meta = write.obj["metadata"]
-    namespace = meta.get("namespace", "")
-    user = write.user
+    namespace = write.obj["metadata"].get("namespace", "")
     return {
         "object": write.new,
         "oldObject": write.old,
         "params": params,
         "namespaceObject": store.get(Key("namespaces", "", namespace)) if namespace else None,
-        "request": {
-            "kind": {"group": write.kind.group, "version": write.kind.version, "kind": write.kind.kind},
-            "resource": {
-                "group": write.kind.group, "version": write.kind.version, "resource": write.kind.plural,
-            },
-            "subResource": write.subresource,
-            "name": meta.get("name", ""),
-            "namespace": namespace,
-            "operation": write.operation,
-            "userInfo": {
-                "username": user.username if user else "system:apiserver",
-                "groups": list(user.groups) if user else ["system:masters"],
-            },
-            "dryRun": write.dry_run,
-        },
-    }  # fmt: skip
+        "request": write.request,
+    }
 
 
 def _params(store: Store, policy: Obj, binding: Obj, write: Write) -> list[Obj | None]:

@@ -133,7 +133,7 @@ class Api:
     ) -> Obj:
         """Patch with ``json``, ``merge``, ``strategic`` or ``apply``. Apply creates an absent object."""
         kind = self.kind(resource)
-        shown = opts.served if opts.served is not None and is_old_autoscaler(opts.served) else kind
+        shown = opts.served if opts.served is not None and opts.served.storage else kind
         old = self.store.get(Key(resource, namespace, name))
         if patch_type == "apply":
             applied = applied_object(shown, body, namespace, name)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from aiopslab.sim.core import cel
 from aiopslab.sim.core.apierrors import internal
 from aiopslab.sim.core.controllers.labels import label_selector_matches
+from aiopslab.sim.core.endpointslices import is_ready, slices_of
 from aiopslab.sim.core.kinds import Kind
 from aiopslab.sim.core.ports import Principal
 from aiopslab.sim.core.store import Key, Obj, Store
@@ -20,8 +21,6 @@ from aiopslab.sim.core.store import Key, Obj, Store
 GROUP = "admissionregistration.k8s.io"
 MUTATING = f"{GROUP}/mutatingwebhookconfigurations"
 VALIDATING = f"{GROUP}/validatingwebhookconfigurations"
-SLICES = "discovery.k8s.io/endpointslices"
-SERVICE_LABEL = "kubernetes.io/service-name"
 DEFAULT_PORT = 443
 DEFAULT_TIMEOUT_S = 10
 
@@ -49,6 +48,24 @@ class Write:
         assert found is not None
         return found
 
+    @property
+    def request(self) -> Obj:
+        """``request`` of expressions about the write."""
+        kind, meta, user = self.kind, self.obj["metadata"], self.user
+        return {
+            "kind": {"group": kind.group, "version": kind.version, "kind": kind.kind},
+            "resource": {"group": kind.group, "version": kind.version, "resource": kind.plural},
+            "subResource": self.subresource,
+            "name": meta.get("name", ""),
+            "namespace": meta.get("namespace", ""),
+            "operation": self.operation,
+            "userInfo": {
+                "username": user.username if user else "system:apiserver",
+                "groups": list(user.groups) if user else ["system:masters"],
+            },
+            "dryRun": self.dry_run,
+        }
+
 
 def check(store: Store, configurations: str, write: Write) -> None:
     """Raise 500 when a webhook that concerns this write must be asked and cannot be."""
@@ -57,10 +74,9 @@ def check(store: Store, configurations: str, write: Write) -> None:
     for hook in _hooks(store, configurations):
         if hook.get("failurePolicy") == "Ignore" or not _conditions_hold(hook, write):
             continue
-        rules = hook.get("rules") or ()
-        if not any(covers(rule, write.kind, write.operation, write.subresource) for rule in rules):
+        if not any(covers(rule, write) for rule in hook.get("rules") or ()):
             continue
-        if in_scope(store, hook, write.kind, write.obj, write.old):
+        if in_scope(store, hook, write):
             raise internal(
                 f'failed calling webhook "{hook["name"]}": failed to call webhook: {_failure(store, hook)}'
             )
@@ -68,11 +84,7 @@ def check(store: Store, configurations: str, write: Write) -> None:
 
 def _conditions_hold(hook: Obj, write: Write) -> bool:
     """Whether all ``matchConditions`` are true; one that cannot be evaluated counts as true."""
-    names = {
-        "object": write.new,
-        "oldObject": write.old,
-        "request": {"operation": write.operation, "name": write.obj["metadata"].get("name", "")},
-    }
+    names = {"object": write.new, "oldObject": write.old, "request": write.request}
     for condition in hook.get("matchConditions") or ():
         try:
             if cel.evaluate(condition["expression"], names) is False:
@@ -87,8 +99,9 @@ def _hooks(store: Store, configurations: str) -> Iterator[Obj]:
         yield from configuration.get("webhooks") or ()
 
 
-def covers(rule: Obj, kind: Kind, operation: str, subresource: str) -> bool:
+def covers(rule: Obj, write: Write) -> bool:
     """Whether a rule (operations, groups, versions, resources, scope) names a write."""
+    kind, subresource = write.kind, write.subresource
 
     def allows(field: str, value: str) -> bool:
         return bool({"*", value} & set(rule.get(field) or ()))
@@ -96,7 +109,7 @@ def covers(rule: Obj, kind: Kind, operation: str, subresource: str) -> bool:
     scope = rule.get("scope") or "*"
     if scope != "*" and (scope == "Namespaced") != kind.namespaced:
         return False
-    if not (allows("operations", operation) and allows("apiGroups", kind.group)):
+    if not (allows("operations", write.operation) and allows("apiGroups", kind.group)):
         return False
     if not allows("apiVersions", kind.version):
         return False
@@ -106,8 +119,9 @@ def covers(rule: Obj, kind: Kind, operation: str, subresource: str) -> bool:
     return bool(named & {"*", "*/*", kind.plural})
 
 
-def in_scope(store: Store, hook: Obj, kind: Kind, new: Obj, old: Obj | None) -> bool:
+def in_scope(store: Store, hook: Obj, write: Write) -> bool:
     """Whether the selectors of namespace and object match."""
+    kind, new, old = write.kind, write.obj, write.old
     namespace = new["metadata"].get("namespace") if kind.namespaced else None
     place = (
         store.get(Key("namespaces", "", namespace)) if namespace else new if kind.plural == "namespaces" else None
@@ -141,10 +155,7 @@ def _unreachable(store: Store, namespace: str, name: str, port: int) -> str:
     found = store.get(Key("services", namespace, name))
     if found is None:
         return f'service "{name}" not found'
-    slices = [
-        s for s in store.list(SLICES, namespace) if (s["metadata"].get("labels") or {}).get(SERVICE_LABEL) == name
-    ]
-    ready = any((e.get("conditions") or {}).get("ready", True) for s in slices for e in s.get("endpoints") or ())
-    if not ready:
+    endpoints = [e for item in slices_of(store, namespace, name) for e in item.get("endpoints") or ()]
+    if not any(map(is_ready, endpoints)):
         return f'no endpoints available for service "{name}"'
     return f"dial tcp {found['spec'].get('clusterIP', '')}:{port}: connect: connection refused"

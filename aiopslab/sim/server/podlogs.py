@@ -37,6 +37,16 @@ class LogOptions:
     limit_bytes: int | None
 
 
+def running_refs(pod: Obj) -> tuple[ContainerRef, ...]:
+    """The containers of a pod that run now."""
+    meta, status = pod["metadata"], pod.get("status") or {}
+    running = [s for f in STATUS_FIELDS for s in status.get(f) or [] if "running" in (s.get("state") or {})]
+    return tuple(
+        ContainerRef(meta["namespace"], meta["name"], meta["uid"], s["name"], s.get("restartCount", 0))
+        for s in running
+    )
+
+
 def log_options(call: Call) -> LogOptions:
     """Parsed and checked. Raises 400 or 422."""
     query, now = call.query, call.api.kernel.now

@@ -206,19 +206,14 @@ class Channels:
 def _target(call: Call) -> Target:
     """The addressed pod and its running containers. Raises what the API server and the kubelet say."""
     pod = call.api.get("pods", call.namespace, call.info.name)
-    meta, status = pod["metadata"], pod.get("status") or {}
+    meta = pod["metadata"]
     if not pod["spec"].get("nodeName"):
         raise bad_request(f"pod {meta['name']} does not have a host assigned")
     if call.server.world is None:
         raise internal("no container runtime")
-    running = [s for f in podlogs.STATUS_FIELDS for s in status.get(f) or [] if "running" in (s.get("state") or {})]
-    refs = tuple(
-        ContainerRef(meta["namespace"], meta["name"], meta["uid"], s["name"], s.get("restartCount", 0))
-        for s in running
-    )
     ids = call.api.kernel.ids
     sandbox = ids.hex(40, "sandbox", meta["uid"]) + ids.hex(24, "sandbox", meta["uid"], "end")
-    return Target(call, call.server.world, sandbox, refs)
+    return Target(call, call.server.world, sandbox, podlogs.running_refs(pod))
 
 
 def _asked_ports(call: Call) -> list[int]:

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from aiopslab.sim.core.apierrors import ApiError, bad_request, not_found, status_error
+from aiopslab.sim.core.endpointslices import is_ready, slices_of
 from aiopslab.sim.core.ports import ContainerRef
 from aiopslab.sim.core.store import Key
+from aiopslab.sim.server import podlogs
 from aiopslab.sim.server.call import Call
 
-SLICES = "discovery.k8s.io/endpointslices"
-SERVICE_LABEL = "kubernetes.io/service-name"
 KUBELET_PORT = 10250
 KUBELET = {"healthz": "ok", "healthz/ping": "ok", "healthz/syncloop": "ok"}
 HOP_HEADERS = frozenset({"connection", "content-length", "transfer-encoding", "keep-alive", "upgrade"})
@@ -42,11 +42,11 @@ async def _pod(call: Call) -> web.Response:
     pod = call.api.store.get(Key("pods", call.namespace, name))
     if pod is None:
         raise not_found(call.served, name)
-    ports = [p["containerPort"] for c in pod["spec"]["containers"] for p in c.get("ports") or []]
-    named = {p.get("name"): p["containerPort"] for c in pod["spec"]["containers"] for p in c.get("ports") or []}
+    declared = [p for c in pod["spec"]["containers"] for p in c.get("ports") or []]
+    named = {p.get("name"): p["containerPort"] for p in declared}
     if wanted and not wanted.isdigit() and wanted not in named:
         raise bad_request(f'invalid port "{wanted}"')
-    port = named.get(wanted) or (int(wanted) if wanted else ports[0] if ports else 80)
+    port = named.get(wanted) or (int(wanted) if wanted else declared[0]["containerPort"] if declared else 80)
     ip = (pod.get("status") or {}).get("podIP", "")
     if not ip:
         raise unreached(f"dial tcp :{port}: connect: connection refused")
@@ -94,12 +94,10 @@ def split(name: str) -> tuple[str, str, str]:
 def endpoints(call: Call, service: str, port_name: str) -> list[Target]:
     """Ready addresses of one port of a Service, in order."""
     found = []
-    for item in call.api.store.list(SLICES, call.namespace):
-        if (item["metadata"].get("labels") or {}).get(SERVICE_LABEL) != service:
-            continue
+    for item in slices_of(call.api.store, call.namespace, service):
         number = next((p.get("port") for p in item.get("ports") or [] if (p.get("name") or "") == port_name), None)
         for endpoint in item.get("endpoints") or []:
-            if number is not None and (endpoint.get("conditions") or {}).get("ready", True):
+            if number is not None and is_ready(endpoint):
                 found += [Target(address, number) for address in endpoint.get("addresses") or []]
     return sorted(found, key=lambda target: (target.ip, target.port))
 
@@ -128,11 +126,7 @@ def _listener(call: Call, target: Target) -> ContainerRef | None:
         status = pod.get("status") or {}
         if world is None or status.get("podIP") != target.ip:
             continue
-        meta = pod["metadata"]
-        for container in status.get("containerStatuses") or []:
-            ref = ContainerRef(
-                meta["namespace"], meta["name"], meta["uid"], container["name"], container.get("restartCount", 0)
-            )
+        for ref in podlogs.running_refs(pod):
             if world.listens(ref, target.port, now):
                 return ref
     return None

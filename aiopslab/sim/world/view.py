@@ -9,17 +9,16 @@ import ipaddress
 from dataclasses import dataclass, field
 from typing import Any
 
+from aiopslab.sim.core.endpointslices import SERVICE_LABEL, SLICES, is_ready
 from aiopslab.sim.core.store import Change, Obj, Store
 from aiopslab.sim.world.runs import Run, Runs
 
 SERVICES = "services"
-SLICES = "discovery.k8s.io/endpointslices"
 POLICIES = "networking.k8s.io/networkpolicies"
 PODS = "pods"
 NAMESPACES = "namespaces"
 NODES = "nodes"
 DNS_SERVICE = ("kube-system", "kube-dns")
-SERVICE_LABEL = "kubernetes.io/service-name"
 CLUSTER_SUFFIXES = (".svc.cluster.local", ".svc", "")
 
 
@@ -253,7 +252,7 @@ def _serving(slices: list[Obj], port_name: str) -> tuple[Endpoint, ...]:
         for endpoint in item.get("endpoints") or []:
             found = [Endpoint(a, number, endpoint.get("nodeName", "")) for a in endpoint.get("addresses", [])]
             conditions = endpoint.get("conditions") or {}
-            if conditions.get("ready", True):
+            if is_ready(endpoint):
                 ready += found
             elif conditions.get("serving") and conditions.get("terminating"):
                 ending += found

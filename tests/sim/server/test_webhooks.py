@@ -41,6 +41,8 @@ async def test_a_missing_service_refuses(client, make):
         {"failurePolicy": "Ignore"},
         {"objectSelector": {"matchLabels": {"guarded": "yes"}}},
         {"namespaceSelector": {"matchLabels": {"guarded": "yes"}}},
+        {"matchConditions": [{"name": "others", "expression": "!('system:masters' in request.userInfo.groups)"}]},
+        {"matchConditions": [{"name": "secrets", "expression": "request.resource.resource == 'secrets'"}]},
     ],
 )
 async def test_what_it_does_not_concern_passes(client, make, changes):

@@ -18,10 +18,9 @@ from aiopslab.sim.core.controllers.common import (
     owner_reference,
     with_metadata,
 )
+from aiopslab.sim.core.endpointslices import SERVICE_LABEL, SLICES
 from aiopslab.sim.core.store import Change, Key, Obj
 
-SLICES = "discovery.k8s.io/endpointslices"
-SERVICE_LABEL = "kubernetes.io/service-name"
 MANAGED_LABEL = "endpointslice.kubernetes.io/managed-by"
 HEADLESS_LABEL = "service.kubernetes.io/headless"
 LEGACY_LABEL = "endpoints.kubernetes.io/managed-by"
