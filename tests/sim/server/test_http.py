@@ -184,10 +184,11 @@ async def test_events_are_one_storage_with_two_faces(client, make, api, options)
     mine = next(e for e in new["items"] if e["note"] == "text")
     assert old["items"][0]["message"] == "text" and mine["regarding"]["name"] == "m"
     path = f"/apis/events.k8s.io/v1/namespaces/default/events/{mine['metadata']['name']}"
-    code, patched, _ = await client("PATCH", path, {"metadata": {"labels": {"a": "b"}}}, content_type="application/merge-patch+json")
+    labels = {"metadata": {"labels": {"a": "b"}}}
+    code, patched, _ = await client("PATCH", path, labels, Content_Type="application/merge-patch+json")
     assert code == 200 and patched["note"] == "text" and patched["metadata"]["labels"] == {"a": "b"}
     test = [{"op": "test", "path": "/note", "value": "text"}]
-    assert (await client("PATCH", path, test, content_type="application/json-patch+json"))[0] == 200
+    assert (await client("PATCH", path, test, Content_Type="application/json-patch+json"))[0] == 200
 
 
 async def test_health_by_check(client):

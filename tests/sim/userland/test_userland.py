@@ -23,6 +23,8 @@ class Net:
     def resolve(self, name: str) -> Resolution:
         full = f"{name}.shop.svc.cluster.local"
         address = self.names.get(name)
+        if name in ("headless", "broken"):
+            return Resolution(full, (), "NOERROR" if name == "headless" else "NOTIMP")
         return Resolution(full, (address,)) if address else Resolution(full, (), "NXDOMAIN")
 
     def connect(self, address: str, port: int) -> Connect:
@@ -108,6 +110,7 @@ SCRIPTS = [
     ("set -e; if false; then :; fi; false || true; ! true; echo on; false; echo off", "on\n", 1),
     ("(exit 3); echo $?; echo x | while read l; do exit 4; done; echo $?", "3\n4\n", 0),
     ("n=0; echo 1 | { read n; echo $n; }; echo $n", "1\n0\n", 0),
+    ("({ echo kept; exit 3; } > /tmp/f); echo $?; cat /tmp/f", "3\nkept\n", 0),
     ("set -- a b c; shift; echo $1 $#", "b 2\n", 0),
     ("i=5; echo $((i > 3 && i != 4)) $((-7 / 2)) $((-7 % 2)) $((1 << 4)) $((!i))", "1 -3 -1 16 0\n", 0),
     ("sh -c 'echo $0 $1' name arg", "name arg\n", 0),
@@ -122,6 +125,8 @@ SCRIPTS = [
         "OK\nv\n1\n",
         0,
     ),
+    ("nslookup headless | tail -2", "*** Can't find headless.shop.svc.cluster.local: No answer\n\n", 0),
+    ("nslookup broken | tail -2", "** server can't find broken.shop.svc.cluster.local: NOTIMP\n\n", 0),
     ("getent hosts web", "10.96.0.20      web.shop.svc.cluster.local\n", 0),
 ]
 

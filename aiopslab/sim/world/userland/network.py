@@ -11,11 +11,7 @@ from urllib.parse import urlsplit
 from aiopslab.sim.world.userland.io import Io, number, options, program
 from aiopslab.sim.world.userland.machine import Connect, HttpReply, Resolution
 
-RCODE_TEXTS = {
-    "NXDOMAIN": "NXDOMAIN",
-    "SERVFAIL": "SERVFAIL",
-    "TIMEOUT": "connection timed out; no servers could be reached",
-}
+NO_SERVERS = "connection timed out; no servers could be reached"
 GRPC_TO_HTTP1 = b"\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x05\x00\x00\x40\x00"  # an HTTP/2 SETTINGS frame
 
 
@@ -305,11 +301,14 @@ def nslookup(io: Io, argv: list[str]) -> int:
     answer = io.machine.network.resolve(operands[0])
     if answer.rcode == "TIMEOUT":
         io.machine.spent_s += 15.0
-        io.err(f";; {RCODE_TEXTS['TIMEOUT']}")
+        io.err(f";; {NO_SERVERS}")
         return 1
     io.line(f"Server:\t\t{server}\nAddress:\t{server}:53\n")
     if not answer.addresses:
-        io.line(f"** server can't find {answer.name}: {RCODE_TEXTS[answer.rcode]}\n")
+        if answer.rcode == "NOERROR":  # the name is there, without an address
+            io.line(f"*** Can't find {answer.name}: No answer\n")
+        else:
+            io.line(f"** server can't find {answer.name}: {answer.rcode}\n")
         return 1
     for address in answer.addresses:
         io.line(f"Name:\t{answer.name}\nAddress: {address}")

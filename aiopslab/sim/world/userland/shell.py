@@ -112,6 +112,12 @@ class Shell:
             self.status = 1
             return
         data, target, finish = streams
+        try:
+            self._perform(command, data, target)
+        finally:  # also what was written before an ``exit``
+            finish()
+
+    def _perform(self, command: ast.Command, data: bytearray, target: bytearray) -> None:
         if isinstance(command, ast.Simple):
             self._simple(command, data, target)
         elif isinstance(command, ast.Group):
@@ -128,7 +134,6 @@ class Shell:
             self.status = 0
         else:
             self._loop(command, data, target)
-        finish()
 
     def _if(self, command: ast.If, stdin: bytearray, out: bytearray) -> None:
         for condition, body in command.branches:
