@@ -18,6 +18,7 @@ from aiopslab.sim.world.runs import Run
 from aiopslab.sim.world.view import DNS_SERVICE, View
 
 NAMESERVER = "10.96.0.10"
+NODE_NAMESERVER = "172.18.0.1"
 CLUSTER_DOMAIN = "cluster.local"
 COREFILE = "/etc/coredns/Corefile"
 DNS_PORT = 53
@@ -134,6 +135,8 @@ class Settings:
     search: tuple[str, ...]
     ndots: int
     outside: bool
+    servers: tuple[str, ...] = (NAMESERVER,)
+    options: tuple[str, ...] = (f"ndots:{NDOTS}",)
 
     @classmethod
     def of(cls, spec: Obj, namespace: str) -> Settings:
@@ -146,10 +149,24 @@ class Settings:
             search = (f"{namespace}.svc.{CLUSTER_DOMAIN}", f"svc.{CLUSTER_DOMAIN}", CLUSTER_DOMAIN)
         if policy == "None":
             outside = NAMESERVER not in (config.get("nameservers") or [])
-        options = {o.get("name"): o.get("value") for o in config.get("options") or []}
-        usual = NDOTS if search else 1
-        ndots = options.get("ndots") or ""
-        return cls((*search, *(config.get("searches") or [])), int(ndots) if ndots.isdigit() else usual, outside)
+        given = {o.get("name", ""): o.get("value") or "" for o in config.get("options") or []}
+        options = {**({"ndots": str(NDOTS)} if search else {}), **given}
+        ndots = options.get("ndots", "")
+        own = () if policy == "None" else (NODE_NAMESERVER,) if outside else (NAMESERVER,)
+        return cls(
+            (*search, *(config.get("searches") or [])),
+            int(ndots) if ndots.isdigit() else NDOTS if search else 1,
+            outside,
+            (*own, *(config.get("nameservers") or [])),
+            tuple(f"{name}:{value}" if value else name for name, value in options.items()),
+        )
+
+    def text(self) -> str:
+        """The file as the kubelet writes it."""
+        lines = [f"search {' '.join(self.search)}"] if self.search else []
+        lines += [f"nameserver {server}" for server in self.servers]
+        lines += [f"options {' '.join(self.options)}"] if self.options else []
+        return "".join(f"{line}\n" for line in lines)
 
     def candidates(self, host: str) -> list[str]:
         """Full names in the order in which they are asked for."""
@@ -177,11 +194,12 @@ def _outside(name: str) -> Name:
     return Name(SERVFAIL if public else NXDOMAIN, (), name)
 
 
-def _hosts(pod: Obj, run: Run) -> dict[str, str]:
-    """``/etc/hosts``: the pod itself and its ``hostAliases``."""
+def hosts_lines(pod: Obj, run: Run) -> list[tuple[str, list[str]]]:
+    """``/etc/hosts``, (address, names) each: the pod itself and its ``hostAliases``."""
     spec = pod.get("spec") or {}
-    own = spec.get("hostname") or run.ref.pod
-    found = {"localhost": "127.0.0.1", own: run.spec.pod_ip}
-    for alias in spec.get("hostAliases") or []:
-        found.update(dict.fromkeys(alias.get("hostnames") or [], alias["ip"]))
-    return found
+    aliases = [(alias["ip"], list(alias.get("hostnames") or [])) for alias in spec.get("hostAliases") or []]
+    return [("127.0.0.1", ["localhost"]), (run.spec.pod_ip, [spec.get("hostname") or run.ref.pod]), *aliases]
+
+
+def _hosts(pod: Obj, run: Run) -> dict[str, str]:
+    return {name: address for address, names in hosts_lines(pod, run) for name in names}

@@ -24,7 +24,7 @@ from aiopslab.sim.core.ports import (
     StartResult,
     Usage,
 )
-from aiopslab.sim.core.store import Change, Store
+from aiopslab.sim.core.store import Change, Key, Obj, Store
 from aiopslab.sim.world import probes
 from aiopslab.sim.world.addresses import plain_address
 from aiopslab.sim.world.answers import Reply, reply, served_file
@@ -262,6 +262,10 @@ class SimWorld:
         if pid == 1 and signal in (2, 15) and stop is not None and stop.after_s is not None and run.alive:
             self._end(run, now)
             self._exits.append(ContainerExit(run.ref, stop.code, "Completed" if stop.code == 0 else "Error"))
+
+    def pod(self, run: Run) -> Obj:
+        """The pod of a container; empty when it is gone."""
+        return self._store.get(Key("pods", *run.pod_key)) or {}
 
     def resolve(self, run: Run, host: str) -> Name:
         """What looking a name up inside a container ends with."""

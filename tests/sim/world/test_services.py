@@ -214,3 +214,25 @@ def test_network_policies_hold_for_lookups_too(
     assert lookup(town, "adservice") == name
     found = dial(town, "adservice", 9555)
     assert found == outcome if outcome else found in town.pods("adservice")
+
+
+SEARCH = "search shop.svc.cluster.local svc.cluster.local cluster.local\n"
+FILES = [
+    ({}, SEARCH + "nameserver 10.96.0.10\noptions ndots:5\n"),
+    ({"dnsConfig": {"options": [{"name": "ndots", "value": "1"}, {"name": "rotate"}]}},
+     SEARCH + "nameserver 10.96.0.10\noptions ndots:1 rotate\n"),
+    ({"dnsPolicy": "None", "dnsConfig": {"nameservers": ["9.9.9.9"], "searches": ["a.b"]}},
+     "search a.b\nnameserver 9.9.9.9\n"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("spec", "text"), FILES)
+def test_a_container_sees_the_settings_that_its_lookups_follow(lab: Any, spec: dict[str, Any], text: str) -> None:
+    name = lab.pod("tools", "nicolaka/netshoot:latest", None, {}, command=("sleep", "infinity"))
+    aliases = [{"ip": "10.8.8.8", "hostnames": ["old-shop", "older-shop"]}]
+    pod = lab.store.get(Key("pods", "shop", name))
+    lab.put("pods", "shop", name, {**pod, "spec": {**spec, "hostAliases": aliases}})
+    done = lab.world.exec(lab.refs[name], ["cat", "/etc/resolv.conf"], b"", lab.now)
+    assert done.stdout.decode() == text
+    done = lab.world.exec(lab.refs[name], ["cat", "/etc/hosts"], b"", lab.now)
+    assert done.stdout.decode().endswith(f"\t{name}\n10.8.8.8\told-shop\tolder-shop\n")

@@ -10,9 +10,10 @@ import ipaddress
 from typing import Protocol
 
 from aiopslab.sim.core.ports import ExecResult
+from aiopslab.sim.core.store import Obj
 from aiopslab.sim.world.answers import Reply
 from aiopslab.sim.world.dialects import NO_ROUTE, REFUSED, SILENT
-from aiopslab.sim.world.naming import CLUSTER_DOMAIN, NAMESERVER, UNREACHED, Name
+from aiopslab.sim.world.naming import NAMESERVER, UNREACHED, Name, Settings, hosts_lines
 from aiopslab.sim.world.runs import Run
 from aiopslab.sim.world.userland.acl import KeySpace
 from aiopslab.sim.world.userland.images import profile
@@ -43,6 +44,9 @@ class Dialled(Protocol):
 
 class Host(Protocol):
     """What the bridge needs of the world."""
+
+    def pod(self, run: Run) -> Obj:
+        """The pod of a container; empty when it is gone."""
 
     def resolve(self, run: Run, host: str) -> Name:
         """A lookup inside a container."""
@@ -123,7 +127,7 @@ def machine_of(host: Host, run: Run, now: float) -> Machine:
         hostname=spec.ref.pod,
         flavour=flavour,
         env=_environment(run),
-        files=_files(run),
+        files=_files(host, run),
         now=now,
         pod_ip=spec.pod_ip,
         network=PodNetwork(host, run),
@@ -147,13 +151,14 @@ def _environment(run: Run) -> dict[str, str]:
     return {**usual, **run.spec.env, "HOME": run.spec.env.get("HOME", "/root")}
 
 
-def _files(run: Run) -> dict[str, bytes]:
+def _files(host: Host, run: Run) -> dict[str, bytes]:
     """Files of the run. They are kept on it, so what a command writes is there for the next one."""
     if run.files is None:
-        search = f"{run.ref.namespace}.svc.{CLUSTER_DOMAIN} svc.{CLUSTER_DOMAIN} {CLUSTER_DOMAIN}"
+        pod = host.pod(run)
+        hosts = "".join("\t".join([address, *names]) + "\n" for address, names in hosts_lines(pod, run))
         run.files = {
-            "/etc/resolv.conf": f"search {search}\nnameserver {NAMESERVER}\noptions ndots:5\n".encode(),
-            "/etc/hosts": f"127.0.0.1\tlocalhost\n{run.spec.pod_ip}\t{run.ref.pod}\n".encode(),
+            "/etc/resolv.conf": Settings.of(pod.get("spec") or {}, run.ref.namespace).text().encode(),
+            "/etc/hosts": hosts.encode(),
             "/etc/hostname": f"{run.ref.pod}\n".encode(),
         }
     run.files.update({path: text.encode() for path, text in run.spec.files.items() if path not in run.files})
