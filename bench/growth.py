@@ -11,7 +11,6 @@ The last column is the slope between first and last row in logarithms: 1 is line
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import math
 import resource
@@ -47,7 +46,7 @@ def shop(users: int, factor: float, seconds: float) -> Row:
 def town(services: int) -> Row:
     """A random application of ``services`` programs."""
     with tempfile.TemporaryDirectory() as folder:
-        found = _town().Town(synthetic(services, 1), Path(folder), users=TOWN_USERS)
+        found = world.harness("signals").Town(synthetic(services, 1), Path(folder), users=TOWN_USERS)
         found.advance(30)
         return timed(found, TOWN_S)
 
@@ -103,14 +102,6 @@ def _work(cluster: Any) -> tuple[int, int]:
     blocks = [b for piece in cluster.world._pieces.all() for b in piece]
     calls = sum(int(b.made.sum()) if b.made is not None else b.run.size for b in blocks)
     return sum(b.count for b in blocks), calls
-
-
-def _town() -> Any:
-    spec = importlib.util.spec_from_file_location("town", world.ROOT / "tests/sim/signals/conftest.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 if __name__ == "__main__":

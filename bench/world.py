@@ -72,13 +72,18 @@ class Stopwatch:
         return timed
 
 
-def lab() -> Any:
-    """The test harness's cluster, loaded by path."""
-    spec = importlib.util.spec_from_file_location("world_lab", ROOT / "tests/sim/world/conftest.py")
+def harness(folder: str) -> Any:
+    """The tests' own module of hand-made clusters in a folder of ``tests/sim``, loaded by path."""
+    spec = importlib.util.spec_from_file_location(f"{folder}_lab", ROOT / "tests/sim" / folder / "conftest.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.Lab()
+    return module
+
+
+def lab() -> Any:
+    """A cluster for the shop."""
+    return harness("world").Lab()
 
 
 def once() -> dict[str, float]:

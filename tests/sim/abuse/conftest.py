@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -51,3 +52,17 @@ async def client() -> AsyncIterator[Client]:
     await server.start_server()
     async with TestClient(server) as http:
         yield Client(http, cluster)
+
+
+@pytest.fixture
+def eventually() -> Callable[[Callable[[], bool]], Awaitable[None]]:
+    """Wait up to two seconds until something holds."""
+
+    async def wait(holds: Callable[[], bool]) -> None:
+        for _ in range(100):
+            if holds():
+                return
+            await asyncio.sleep(0.02)
+        pytest.fail("it never held")
+
+    return wait

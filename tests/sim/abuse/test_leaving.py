@@ -16,16 +16,7 @@ WATCHERS, WRITERS, WRITES = 50, 8, 10
 PODS = "/api/v1/namespaces/default/pods"
 
 
-async def eventually(holds: Any) -> None:
-    """Wait up to two seconds."""
-    for _ in range(100):
-        if holds():
-            return
-        await asyncio.sleep(0.02)
-    pytest.fail("it never held")
-
-
-async def test_fifty_watchers_and_eight_writers_miss_nothing(client):
+async def test_fifty_watchers_and_eight_writers_miss_nothing(client, eventually):
     store = client.cluster.kernel.store
     listeners = len(store._listeners)
     version = store.revision
@@ -78,7 +69,7 @@ async def running_pod(client: Any) -> None:
 
 
 @pytest.mark.parametrize("stream", ["exec?command=cat&stdin=true&stdout=true", "attach?stdout=true", "portforward"])
-async def test_a_killed_stream_leaves_no_task(client, stream):
+async def test_a_killed_stream_leaves_no_task(client, stream, eventually):
     await running_pod(client)
     protocols = (spdy_tunnel(),) if stream == "portforward" else ("v5.channel.k8s.io",)
     before = len(asyncio.all_tasks())

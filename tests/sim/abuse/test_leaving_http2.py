@@ -55,16 +55,7 @@ async def served(tmp_path: Path) -> AsyncIterator[Served]:
     await runner.cleanup()
 
 
-async def eventually(holds: Any) -> None:
-    """Wait up to two seconds."""
-    for _ in range(100):
-        if holds():
-            return
-        await asyncio.sleep(0.02)
-    pytest.fail("it never held")
-
-
-async def test_watches_that_are_killed(served):
+async def test_watches_that_are_killed(served, eventually):
     before, tasks = served.listeners, len(asyncio.all_tasks())
     running = [await served.start("get", "namespaces", "-w") for _ in range(WATCHERS)]
     await eventually(lambda: served.listeners == before + WATCHERS)
@@ -74,7 +65,7 @@ async def test_watches_that_are_killed(served):
     await eventually(lambda: served.listeners == before and len(asyncio.all_tasks()) <= tasks)
 
 
-async def test_a_server_that_ends_under_a_watch(served):
+async def test_a_server_that_ends_under_a_watch(served, eventually):
     before = served.listeners
     watching = await served.start("get", "namespaces", "-w")
     await eventually(lambda: served.listeners == before + 1)

@@ -12,12 +12,11 @@ from aiopslab.sim.core.ports import ContainerRef, ContainerSpec, LogQuery
 from aiopslab.sim.core.store import Key, Obj
 from aiopslab.sim.world.programs import Programs
 from aiopslab.sim.world.world import SimWorld
+from aiopslab.testing.coredns import COREFILE, coredns
 
 ROOT = Path(__file__).resolve().parents[3]
 START = 1748854800.0  # 2025-06-02T09:00:00Z
 SHOP = "shop"
-DNS_IP = "10.244.0.2"
-COREFILE = ".:53 {\n    kubernetes cluster.local\n    forward . /etc/resolv.conf\n}\n"
 REPOSITORY = "us-central1-docker.pkg.dev/online-boutique-ci/microservices-demo"
 ADDRESSES = {
     "PRODUCT_CATALOG_SERVICE_ADDR": "productcatalogservice:3550",
@@ -65,21 +64,9 @@ class Lab:
 
     def dns(self, corefile: str = COREFILE) -> None:
         """CoreDNS and its Service."""
-        ref = ContainerRef("kube-system", "coredns-1", "u-coredns", "coredns", 0)
-        labels = {"k8s-app": "kube-dns"}
-        self.put("namespaces", "", "kube-system", {})
-        spec = {"clusterIP": "10.96.0.10", "ports": [{"name": "dns", "port": 53, "targetPort": 53}]}
-        self.put("services", "kube-system", "kube-dns", {"spec": spec})
-        self.put("pods", "kube-system", "coredns-1", {"metadata": {"labels": labels}, "status": {"podIP": DNS_IP}})
-        self.put("discovery.k8s.io/endpointslices", "kube-system", "kube-dns-abcde", {
-            "metadata": {"labels": {"kubernetes.io/service-name": "kube-dns"}},
-            "ports": [{"name": "dns", "port": 53}],
-            "endpoints": [{"addresses": [DNS_IP], "conditions": {"ready": True}}],
-        })  # fmt: skip
-        files = {"/etc/coredns/Corefile": corefile}
-        image = "registry.k8s.io/coredns/coredns:v1.14.2"
-        self.refs["coredns"] = ref
-        self.world.start(ContainerSpec(ref, image, (), {}, files, labels, "worker-1", DNS_IP, 1.0, 170 << 20), self.now)
+        spec = coredns(self.put, "worker-1", corefile)
+        self.refs["coredns"] = spec.ref
+        self.world.start(spec, self.now)
 
     @property
     def now(self) -> float:
