@@ -1,6 +1,6 @@
 """What happens to a write between defaulting and storing: mutating plugins, then validating ones.
 
-A plugin is a function of the attempt; the lists at the end give the order.
+A mutating plugin is a function of the attempt; the list at the end gives the order.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from aiopslab.sim.core import admissionpolicy, limitranges, quotas, webhooks
+from aiopslab.sim.core import admissionpolicy, limitranges, podsecurity, quotas, runtimeclasses, webhooks
 from aiopslab.sim.core.apierrors import forbidden
 from aiopslab.sim.core.kinds import Kind
 from aiopslab.sim.core.options import DeleteOptions, WriteOptions
@@ -27,7 +27,9 @@ TOKEN_LIFETIME_S = 3607
 EVICTION_TOLERANCE_S = 300
 SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 SIGNING_REQUESTS = "certificates.k8s.io/certificatesigningrequests"
-DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+DEFAULT_STORAGE = "storageclass.kubernetes.io/is-default-class"
+DEFAULT_INGRESS = "ingressclass.kubernetes.io/is-default-class"
+INGRESS_CLASS = "kubernetes.io/ingress.class"
 
 
 @dataclass(slots=True)
@@ -87,11 +89,12 @@ class Admission:
         return attempt.obj
 
     def validate(self, attempt: Attempt) -> None:
-        """Raises when a validating plugin refuses."""
-        self._webhooks(webhooks.VALIDATING, attempt)
+        """Raises when a validating plugin refuses. Quotas come last: nothing after them refuses what they counted."""
+        self._limits(attempt)
+        attempt.opts.warnings += podsecurity.check(self._store, attempt.write)
         attempt.opts.warnings += admissionpolicy.check(self._store, attempt.write)
-        for plugin in VALIDATING:
-            plugin(self, attempt)
+        self._webhooks(webhooks.VALIDATING, attempt)
+        self._quota(attempt)
 
     def deleting(self, kind: Kind, obj: Obj, opts: DeleteOptions) -> None:
         """Raises when a policy or a webhook refuses the deletion of an object."""
@@ -178,15 +181,35 @@ class Admission:
         if attempt.kind.resource != "persistentvolumeclaims" or not attempt.creates:
             return attempt.obj
         spec = attempt.obj.get("spec") or {}
-        if "storageClassName" in spec:
+        default = self._newest_default("storage.k8s.io/storageclasses", DEFAULT_STORAGE)
+        if "storageClassName" in spec or default is None:
             return attempt.obj
-        for candidate in self._store.list("storage.k8s.io/storageclasses"):
-            if (candidate["metadata"].get("annotations") or {}).get(DEFAULT_CLASS) == "true":
-                return {
-                    **attempt.obj,
-                    "spec": {**spec, "storageClassName": candidate["metadata"]["name"]},
-                }
-        return attempt.obj
+        return {**attempt.obj, "spec": {**spec, "storageClassName": default}}
+
+    def _ingress_class(self, attempt: Attempt) -> Obj:
+        if attempt.kind.resource != "networking.k8s.io/ingresses" or not attempt.creates:
+            return attempt.obj
+        spec, annotations = attempt.obj.get("spec") or {}, attempt.obj["metadata"].get("annotations") or {}
+        default = self._newest_default("networking.k8s.io/ingressclasses", DEFAULT_INGRESS)
+        if "ingressClassName" in spec or INGRESS_CLASS in annotations or default is None:
+            return attempt.obj
+        return {**attempt.obj, "spec": {**spec, "ingressClassName": default}}
+
+    def _newest_default(self, resource: str, annotation: str) -> str | None:
+        """The class that is marked as the default; of several the newest, then the first by name."""
+        marked = [
+            c["metadata"]
+            for c in self._store.list(resource)
+            if (c["metadata"].get("annotations") or {}).get(annotation) == "true"
+        ]
+        marked.sort(key=lambda meta: meta["name"])
+        marked.sort(key=lambda meta: meta["creationTimestamp"], reverse=True)
+        return marked[0]["name"] if marked else None
+
+    def _runtime_class(self, attempt: Attempt) -> Obj:
+        if attempt.kind.resource != "pods" or not attempt.creates:
+            return attempt.obj
+        return runtimeclasses.fill_in(self._store, attempt.kind, attempt.obj)
 
     # Validating plugins ---------------------------------------------------------------------------------
 
@@ -244,5 +267,6 @@ MUTATING: tuple[Callable[[Admission, Attempt], Obj], ...] = (
     Admission._tolerations,
     Admission._priority,
     Admission._storage_class,
+    Admission._runtime_class,
+    Admission._ingress_class,
 )
-VALIDATING: tuple[Callable[[Admission, Attempt], None], ...] = (Admission._limits, Admission._quota)

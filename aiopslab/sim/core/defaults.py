@@ -300,10 +300,34 @@ def _webhook_configuration(obj: Obj) -> None:
         hook.setdefault("timeoutSeconds", 10)
         if obj["kind"] == "MutatingWebhookConfiguration":
             hook.setdefault("reinvocationPolicy", "Never")
-        for rule in hook.get("rules") or ():
-            rule.setdefault("scope", "*")
+        _rule_scopes(hook.get("rules"))
         if (service := hook.get("clientConfig", {}).get("service")) is not None:
             service.setdefault("port", 443)
+
+
+def _rule_scopes(rules: list[Obj] | None) -> None:
+    for rule in rules or ():
+        rule.setdefault("scope", "*")
+
+
+def _match_resources(constraints: Obj | None) -> None:
+    if constraints is None:
+        return
+    constraints.setdefault("matchPolicy", "Equivalent")
+    constraints.setdefault("namespaceSelector", {})
+    constraints.setdefault("objectSelector", {})
+    for field in ("resourceRules", "excludeResourceRules"):
+        _rule_scopes(constraints.get(field))
+
+
+def _admission_policy(obj: Obj) -> None:
+    spec = obj.setdefault("spec", {})
+    spec.setdefault("failurePolicy", "Fail")
+    _match_resources(spec.get("matchConstraints"))
+
+
+def _admission_policy_binding(obj: Obj) -> None:
+    _match_resources(obj.get("spec", {}).get("matchResources"))
 
 
 _ADMISSION, _NETWORKING, _STORAGE = "admissionregistration.k8s.io", "networking.k8s.io", "storage.k8s.io"
@@ -334,4 +358,6 @@ _FILLERS: dict[tuple[str, str], Callable[[Obj], None]] = {
     (_NETWORKING, "NetworkPolicy"): _network_policy,
     (_ADMISSION, "MutatingWebhookConfiguration"): _webhook_configuration,
     (_ADMISSION, "ValidatingWebhookConfiguration"): _webhook_configuration,
+    (_ADMISSION, "ValidatingAdmissionPolicy"): _admission_policy,
+    (_ADMISSION, "ValidatingAdmissionPolicyBinding"): _admission_policy_binding,
 }

@@ -10,7 +10,19 @@ from collections.abc import Callable
 from typing import Any
 
 from aiopslab.sim.core.schema import KindLike
-from aiopslab.sim.core.validate import batch, cluster, config, definitions, network, policy, rbac, values, workloads
+from aiopslab.sim.core.validate import (
+    admission,
+    batch,
+    cluster,
+    config,
+    definitions,
+    network,
+    policy,
+    rbac,
+    runtimes,
+    values,
+    workloads,
+)
 from aiopslab.sim.core.validate.errors import Errors, FieldError
 from aiopslab.sim.core.validate.meta import check_meta
 from aiopslab.sim.core.validate.pod import check_pod
@@ -29,6 +41,8 @@ _CHECKS: dict[tuple[str, str], Check] = {
     **cluster.CHECKS,
     **policy.CHECKS,
     **rbac.CHECKS,
+    **admission.CHECKS,
+    **runtimes.CHECKS,
 }
 _NAME_RULES: dict[tuple[str, str], Callable[[str], list[str]]] = {
     ("", "Namespace"): values.dns_label,
