@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -20,18 +19,16 @@ from aiopslab.sim.core.ssa import ApplyConflict
 Obj = dict[str, Any]
 
 
-def check_body(
-    kind: Kind, obj: Obj, opts: WriteOptions, custom: CustomResources, duplicates: Sequence[str] = ()
-) -> Obj:
+def check_body(kind: Kind, obj: Obj, opts: WriteOptions, custom: CustomResources) -> Obj:
     """A POST or PUT body without unknown fields.
 
-    ``duplicates`` are the findings of ``schema.duplicate_fields``. Strict raises 400 on any finding; Warn
-    (also the default) adds them to ``opts.warnings``; Ignore drops them silently. Wrong types always raise.
+    Strict raises 400 on unknown fields and on ``opts.repeated``; Warn (also the default) adds them to
+    ``opts.warnings``; Ignore drops them silently. Wrong types always raise.
     """
     error = schema.type_errors(obj, kind)
     if error is not None:
         raise bad_request(_unhandled(kind, error))
-    problems = [*duplicates, *schema.unknown_fields(obj, kind)]
+    problems = [*opts.repeated, *schema.unknown_fields(obj, kind)]
     if problems and opts.field_validation == "Strict":
         raise bad_request(_unhandled(kind, schema.strict_error(problems)))
     if opts.field_validation != "Ignore":
@@ -48,7 +45,7 @@ def check_patched(
     shown = go_text(body) if strategic else orjson.dumps(new, option=orjson.OPT_SORT_KEYS).decode()
     if error is not None:
         raise as_api_error(patch_rejected(shown, error))
-    problems = schema.unknown_fields(new, kind)
+    problems = [*opts.repeated, *schema.unknown_fields(new, kind)]
     if problems and opts.field_validation == "Strict":
         raise as_api_error(patch_rejected(shown, schema.strict_error(problems)))
     if opts.field_validation != "Ignore":
@@ -58,6 +55,11 @@ def check_patched(
 
 def check_applied(kind: Kind, applied: Obj, opts: WriteOptions) -> None:
     """Refuse a server-side apply body that does not fit the kind's schema, strictly or with a warning."""
+    if opts.repeated and opts.field_validation == "Strict":
+        twice = schema.yaml_error(opts.repeated)
+        raise bad_request(f"error strict decoding YAML: error converting YAML to JSON: {twice}")
+    if opts.field_validation != "Ignore":
+        opts.warnings.extend(opts.repeated)
     problems = schema.unknown_fields(applied, kind)
     if kind.crd is None:
         why = applied_error(applied, kind)

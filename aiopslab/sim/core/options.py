@@ -12,6 +12,7 @@ from aiopslab.sim.core.ports import Principal
 class WriteOptions:
     """How to write. ``user`` None is the cluster itself (controllers). ``warnings`` collects texts for the
     ``Warning`` response header. ``field_validation`` is ``""`` (as Warn), Ignore, Warn or Strict.
+    ``repeated`` are findings about keys that the body's text gives twice.
     ``served`` is the kind that the client used where it is not the stored one (events of events.k8s.io)."""
 
     manager: str = "unknown"
@@ -20,6 +21,7 @@ class WriteOptions:
     force: bool = False
     user: Principal | None = None
     warnings: list[str] = field(default_factory=list)
+    repeated: list[str] = field(default_factory=list)
     served: Kind | None = None
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 import yaml
 
 from aiopslab.sim.core import schema
-from aiopslab.sim.core.apierrors import bad_request, status_error, unsupported_media
+from aiopslab.sim.core.apierrors import ApiError, bad_request, status_error, unsupported_media
 from aiopslab.sim.core.kinds import Kind
 from aiopslab.sim.server import protobuf
 from aiopslab.sim.server.negotiate import JSON, PROTOBUF, YAML
@@ -32,7 +32,15 @@ class Body:
     """A decoded object and the keys that its text gave twice."""
 
     obj: Obj
-    duplicates: list[str] = field(default_factory=list)
+    repeated: list[str] = field(default_factory=list)
+
+
+class Patch(NamedTuple):
+    """A decoded patch and the keys that its text gave twice."""
+
+    patch_type: str
+    body: Any
+    repeated: list[str]
 
 
 def media_type(content_type: str) -> str:
@@ -51,7 +59,7 @@ def read_object(raw: bytes, content_type: str, kind_name: str) -> Body:
                 f"the object provided is unrecognized (must be of type {kind_name}): {error}"
             ) from None
     if media in (YAML, "text/yaml", "application/x-yaml"):
-        return Body(_mapping(read_yaml(raw), raw, kind_name))
+        return Body(_mapping(read_yaml(raw), raw, kind_name), repeated_keys(raw))
     if media != JSON:
         raise unsupported_media((JSON, YAML, PROTOBUF))
     try:
@@ -61,7 +69,11 @@ def read_object(raw: bytes, content_type: str, kind_name: str) -> Body:
         raise bad_request(
             f"the object provided is unrecognized (must be of type {kind_name}): {why} ({summary(raw)})"
         ) from None
-    return Body(_mapping(value, raw, kind_name), schema.duplicate_fields(raw) if _may_repeat(raw, value) else [])
+    return Body(_mapping(value, raw, kind_name), _duplicates(raw, value))
+
+
+def _duplicates(raw: bytes, value: Any) -> list[str]:
+    return schema.duplicate_fields(raw) if _may_repeat(raw, value) else []
 
 
 def _may_repeat(raw: bytes, value: Any) -> bool:
@@ -87,8 +99,8 @@ def _mapping(value: Any, raw: bytes, kind_name: str) -> Obj:
     raise bad_request(f"the object provided is unrecognized (must be of type {kind_name}): {why} ({summary(raw)})")
 
 
-def read_patch(raw: bytes, content_type: str, kind: Kind) -> tuple[str, Any]:
-    """``(patch type, decoded patch)``. Raises 415 for types that the kind does not take, 400 for bad text."""
+def read_patch(raw: bytes, content_type: str, kind: Kind) -> Patch:
+    """The patch in a PATCH body. Raises 415 for types that the kind does not take, 400 for bad text."""
     media = media_type(content_type)
     patch_type = PATCH_TYPES.get(media)
     if patch_type is None:
@@ -96,19 +108,24 @@ def read_patch(raw: bytes, content_type: str, kind: Kind) -> tuple[str, Any]:
     if patch_type == "strategic" and kind.crd is not None:
         raise unsupported_media(m for m in PATCH_TYPES if m != media)
     if patch_type == "apply":
-        return patch_type, _read_apply(raw)
+        return _read_apply(raw)
     try:
-        return patch_type, orjson.loads(raw)
+        value = orjson.loads(raw)
     except orjson.JSONDecodeError:
         why = json_error(raw)
         raise bad_request(f"error decoding patch: {why}" if patch_type == "json" else why) from None
+    return Patch(patch_type, value, _duplicates(raw, value))
 
 
-def _read_apply(raw: bytes) -> Any:
-    try:
-        return read_yaml(raw)
-    except ValueError as error:
-        raise bad_request(f"error decoding YAML: {error}") from None
+def _read_apply(raw: bytes) -> Patch:
+    try:  # JSON is YAML, and what most clients send
+        value = orjson.loads(raw)
+        return Patch("apply", value, repeated_keys(raw) if _may_repeat(raw, value) else [])
+    except orjson.JSONDecodeError:
+        try:
+            return Patch("apply", read_yaml(raw), repeated_keys(raw))
+        except ApiError as error:
+            raise bad_request(f"error decoding YAML: {error.message}") from None
 
 
 class _Loader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader):  # type: ignore[misc]
@@ -133,6 +150,28 @@ def read_yaml(raw: bytes) -> Any:
         raise bad_request(
             f"error converting YAML to JSON: yaml: {where}{getattr(error, 'problem', error)}"
         ) from None
+
+
+def repeated_keys(raw: bytes) -> list[str]:
+    """``line 4: key "a" already set in map`` for every key that a sound YAML text repeats."""
+    found: list[str] = []
+    if root := yaml.compose(raw, Loader=_Loader):
+        _repeated(root, found)
+    return found
+
+
+def _repeated(node: yaml.Node, found: list[str]) -> None:
+    if isinstance(node, yaml.MappingNode):
+        seen: set[Any] = set()
+        for key, value in node.value:
+            if key.value in seen and key.tag == "tag:yaml.org,2002:str":
+                found.append(f'line {key.start_mark.line + 1}: key "{key.value}" already set in map')
+            if isinstance(key, yaml.ScalarNode):
+                seen.add(key.value)
+            _repeated(value, found)
+    elif isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            _repeated(item, found)
 
 
 def _json_like(value: Any) -> Any:

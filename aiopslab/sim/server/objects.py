@@ -78,8 +78,9 @@ async def patch(call: Call) -> web.Response:
     kind, info = call.served, call.info
     content_type = call.request.headers.get("Content-Type", "")
     raw = call.server.policy.incoming(call.user, await call.request.read(), call.api.kernel.now)
-    patch_type, body = bodies.read_patch(raw, content_type, kind)
+    patch_type, body, repeated = bodies.read_patch(raw, content_type, kind)
     options = call.write_options("patch", patch_type)
+    options.repeated = repeated
     existed = call.api.store.get(Key(kind.resource, call.namespace, info.name)) is not None
     patched = call.api.patch(kind.resource, call.namespace, info.name, patch_type, body, options, info.subresource)
     return call.respond(_renderer(call).one(patched), 200 if existed else 201)
@@ -129,9 +130,9 @@ async def delete_collection(call: Call) -> web.Response:
 
 async def _read(call: Call, kind: Kind, options: WriteOptions) -> Obj:
     body = await call.read(kind.kind)
-    obj = body.obj
+    obj, options.repeated = body.obj, body.repeated
     check_type(obj, kind)
-    return decoding.check_body(kind, obj, options, call.api.custom, body.duplicates)
+    return decoding.check_body(kind, obj, options, call.api.custom)
 
 
 def check_type(obj: Obj, kind: Kind) -> None:

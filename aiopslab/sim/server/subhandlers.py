@@ -34,7 +34,7 @@ async def scale(call: Call) -> web.Response:
         body = (await call.read("Scale")).obj
         return call.respond(subresources.update_scale(api, kind, obj, body, options))
     content_type = call.request.headers.get("Content-Type", "")
-    patch_type, patch = bodies.read_patch(await call.request.read(), content_type, subresources.SCALE)
+    patch_type, patch, _ = bodies.read_patch(await call.request.read(), content_type, subresources.SCALE)
     options = call.write_options("patch", patch_type)
     return call.respond(subresources.patch_scale(api, kind, obj, (patch_type, patch), options))
 
@@ -76,7 +76,7 @@ async def ephemeral_containers(call: Call) -> web.Response:
         new = (await call.read("Pod")).obj
     else:
         content_type = call.request.headers.get("Content-Type", "")
-        patch_type, patch = bodies.read_patch(await call.request.read(), content_type, kind)
+        patch_type, patch, _ = bodies.read_patch(await call.request.read(), content_type, kind)
         options = call.write_options("patch", patch_type)
         new = patched(kind, pod, "merge" if patch_type == "apply" else patch_type, patch)
     return call.respond(subresources.add_ephemeral(api, pod, new, options))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import yaml
 
@@ -124,6 +126,35 @@ async def test_field_validation(client, make, mode, code, warned):
     assert found == code and ("Warning" in headers) is warned and "nope" not in answer
     twice = '{"kind":"ConfigMap","metadata":{"name":"d"},"data":{"a":"1","a":"2"}}'
     assert (await client("POST", f"{CONFIG_MAPS}?fieldValidation={mode}", twice))[0] == code
+
+
+TWICE_YAML = b"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: m\n  name: m\ndata:\n  a: '1'\n  a: '2'\n"
+NAMED, VALUED = 'line 5: key "name" already set in map', 'line 8: key "a" already set in map'
+TWICE = [
+    ("POST application/yaml", TWICE_YAML, [NAMED, VALUED], 'ConfigMap in version "v1" cannot be handled as a '
+     f"ConfigMap: strict decoding error: yaml: unmarshal errors:\n  {NAMED}\n  {VALUED}"),
+    ("PATCH application/apply-patch+yaml", TWICE_YAML, [NAMED, VALUED], "error strict decoding YAML: error "
+     f"converting YAML to JSON: yaml: unmarshal errors:\n  {NAMED}\n  {VALUED}"),
+    ("PATCH application/merge-patch+json", b'{"data":{"b":"1","b":"2"}}', ['duplicate field "data.b"'],
+     'strict decoding error: duplicate field "data.b"'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("request_line", "body", "warnings", "refusal"), TWICE)
+async def test_keys_that_a_text_gives_twice(client, make, request_line, body, warnings, refusal):
+    method, content_type = request_line.split()
+    if "merge" in content_type:
+        await client("POST", CONFIG_MAPS, make.config_map())
+    path = f"{CONFIG_MAPS}/m" if method == "PATCH" else CONFIG_MAPS
+    for mode, codes in (("Strict", (400, 422)), ("Ignore", (200, 201)), ("Warn", (200, 201))):
+        query = f"?fieldValidation={mode}&fieldManager=t&dryRun=All"
+        code, answer, headers = await client(method, path + query, body, Content_Type=content_type)
+        assert code in codes
+        if mode == "Strict":
+            assert answer["message"].endswith(refusal)
+        expected = warnings if mode == "Warn" else []
+        quoted = ["299 - " + json.dumps(text) for text in expected]
+        assert headers.getall("Warning", []) == quoted
 
 
 async def test_answers_to_delete(client, make):

@@ -24,6 +24,7 @@ from aiopslab.sim.core.schema.strict import (
     type_errors,
     typed,
     unknown_fields,
+    yaml_error,
 )
 
 __all__ = [
@@ -49,4 +50,5 @@ __all__ = [
     "type_errors",
     "typed",
     "unknown_fields",
+    "yaml_error",
 ]

@@ -10,6 +10,7 @@ import binascii
 import json
 import re
 from base64 import b64decode
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -46,8 +47,15 @@ def duplicate_fields(body: bytes | str) -> list[str]:
 
 
 def strict_error(problems: list[str]) -> str:
-    """The decoder's text for unknown and duplicate fields."""
-    return "strict decoding error: " + ", ".join(problems)
+    """The decoder's text for unknown and duplicate fields, and for keys that a YAML text repeats (``line 4: ...``)."""
+    lines = [p for p in problems if p.startswith("line ")]
+    texts = [yaml_error(lines)] if lines else []
+    return "strict decoding error: " + ", ".join([*texts, *(p for p in problems if p not in lines)])
+
+
+def yaml_error(lines: Sequence[str]) -> str:
+    """What the YAML decoder says of keys that are set twice."""
+    return "\n  ".join(["yaml: unmarshal errors:", *lines])
 
 
 def type_errors(obj: Obj, kind: KindLike) -> str | None:
