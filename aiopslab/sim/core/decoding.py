@@ -17,6 +17,7 @@ from aiopslab.sim.core.schema.applied import applied_error
 from aiopslab.sim.core.ssa import ApplyConflict
 
 Obj = dict[str, Any]
+SCHEME = "pkg/api/legacyscheme/scheme.go:30"
 
 
 def check_body(kind: Kind, obj: Obj, opts: WriteOptions, custom: CustomResources) -> Obj:
@@ -41,6 +42,11 @@ def check_patched(
 ) -> Obj:
     """The result of a patch without unknown fields; raises 422 that quotes the patch. See ``check_body``."""
     strategic = patch_type == "strategic"
+    if strategic:  # merged into the typed object, whose kind is not a matter of the patch
+        new["apiVersion"], new["kind"] = kind.api_version, kind.kind
+    elif kind.crd is None and (new.get("apiVersion"), new.get("kind")) != (kind.api_version, kind.kind):
+        why = f'no kind "{new.get("kind")}" is registered for version "{new.get("apiVersion")}" in scheme "{SCHEME}"'
+        raise as_api_error(patch_rejected(orjson.dumps(new, option=orjson.OPT_SORT_KEYS).decode(), why))
     error = schema.conversion_error(new, kind) if strategic else schema.type_errors(new, kind)
     shown = go_text(body) if strategic else orjson.dumps(new, option=orjson.OPT_SORT_KEYS).decode()
     if error is not None:

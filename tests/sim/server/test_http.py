@@ -108,6 +108,15 @@ async def test_patches(client, make, content_type, patch, replicas):
     assert code == 200 and patched["spec"]["replicas"] == replicas
 
 
+async def test_a_patch_cannot_change_the_kind(client, make):
+    await client("POST", CONFIG_MAPS, make.config_map())
+    for media, expected in (("merge-patch", 422), ("strategic-merge-patch", 200)):
+        how = {"Content_Type": f"application/{media}+json"}
+        code, answer, _ = await client("PATCH", f"{CONFIG_MAPS}/m", {"kind": "Secret"}, **how)
+        assert code == expected
+    assert answer["kind"] == "ConfigMap"
+
+
 async def test_server_side_apply_creates_and_then_changes(client, make):
     how = {"Content_Type": "application/apply-patch+yaml"}
     path = f"{CONFIG_MAPS}/m?fieldManager=one"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from aiopslab.sim.core.schema.nodes import INT_OR_STRING, QUANTITY, KindLike, Node, node_for
@@ -40,7 +41,7 @@ def _index(item: Any, number: int, node: Node) -> str:
     keys = node.item_key(item) if node.list_type == "map" else {}
     if not keys:
         return f"[{number}]"
-    return "[" + ",".join(f'{k}="{v}"' if isinstance(v, str) else f"{k}={v}" for k, v in sorted(keys.items())) + "]"
+    return "[" + ",".join(f"{k}={json.dumps(v, ensure_ascii=False)}" for k, v in sorted(keys.items())) + "]"
 
 
 def _scalar(value: Any, node: Node) -> str:
