@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from aiopslab.sim.core import apiservices
 from aiopslab.sim.core.api import Api, WriteOptions
 from aiopslab.sim.core.controllers.volumes import LOCAL_PROVISIONER
 from aiopslab.sim.core.kubelet.agent import machine_id
@@ -287,6 +288,7 @@ def _metrics_server(api: Api) -> None:
         "spec": {"selector": labels, "ports": ports},
     }
     api.create("services", "kube-system", service, SYSTEM)
+    api.create(apiservices.RESOURCE, "", apiservices.metrics_service(), SYSTEM)
 
 
 def _tolerations() -> list[Obj]:

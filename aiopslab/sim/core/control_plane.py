@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from aiopslab.sim.core.api import Api
+from aiopslab.sim.core.controllers.apiservices import ApiServices
 from aiopslab.sim.core.controllers.cronjob import CronJobs
 from aiopslab.sim.core.controllers.daemonset import DaemonSets
 from aiopslab.sim.core.controllers.deployment import Deployments
@@ -57,6 +58,7 @@ def register(kernel: Kernel, api: Api, world: World, root_ca: str = "") -> Kubel
         EndpointMirroring,
         DisruptionBudgets,
         ResourceQuotas,
+        ApiServices,
         PodGarbage,
         NodeLifecycle,
         Heartbeats,

@@ -330,6 +330,11 @@ def _admission_policy_binding(obj: Obj) -> None:
     _match_resources(obj.get("spec", {}).get("matchResources"))
 
 
+def _api_service(obj: Obj) -> None:
+    if (service := obj.get("spec", {}).get("service")) is not None:
+        service.setdefault("port", 443)
+
+
 _ADMISSION, _NETWORKING, _STORAGE = "admissionregistration.k8s.io", "networking.k8s.io", "storage.k8s.io"
 _FILLERS: dict[tuple[str, str], Callable[[Obj], None]] = {
     ("", "Pod"): _pod,
@@ -356,6 +361,7 @@ _FILLERS: dict[tuple[str, str], Callable[[Obj], None]] = {
     (_STORAGE, "StorageClass"): _storage_class,
     (_NETWORKING, "IngressClass"): _ingress_class,
     (_NETWORKING, "NetworkPolicy"): _network_policy,
+    ("apiregistration.k8s.io", "APIService"): _api_service,
     (_ADMISSION, "MutatingWebhookConfiguration"): _webhook_configuration,
     (_ADMISSION, "ValidatingWebhookConfiguration"): _webhook_configuration,
     (_ADMISSION, "ValidatingAdmissionPolicy"): _admission_policy,

@@ -36,6 +36,7 @@ admission/v1 mutatingwebhookconfigurations MutatingWebhookConfiguration cluster 
 admission/v1 validatingadmissionpolicies ValidatingAdmissionPolicy cluster cat=@ext sub=status
 admission/v1 validatingadmissionpolicybindings ValidatingAdmissionPolicyBinding cluster cat=@ext
 admission/v1 validatingwebhookconfigurations ValidatingWebhookConfiguration cluster cat=@ext
+apiregistration.k8s.io/v1 apiservices APIService cluster cat=@ext sub=status
 extensions/v1 customresourcedefinitions CustomResourceDefinition cluster short=crd,crds cat=@ext sub=status
 apps/v1 controllerrevisions ControllerRevision
 apps/v1 daemonsets DaemonSet short=ds cat=all sub=status

@@ -10,6 +10,7 @@ from aiopslab.sim.core.version import KUBERNETES_VERSION
 
 Obj = dict[str, Any]
 Visible = Callable[[str], bool]
+Fresh = Callable[[str, str], bool]
 
 SERVER_VERSION: Obj = {
     "major": "1", "minor": "36", "emulationMajor": "1", "emulationMinor": "36",
@@ -35,10 +36,14 @@ def aggregated_type(accept: str) -> str:
     return ""
 
 
-def aggregated(kinds: Kinds, core: bool, visible: Visible, version: str) -> Obj:
-    """APIGroupDiscoveryList of the core group or of all others."""
-    groups = [g for g in kinds.groups() if (g == "") == core and visible(g)]
-    items = [{"metadata": _meta(g), "versions": [_version(kinds, g, v) for v in kinds.versions(g)]} for g in groups]
+def aggregated(kinds: Kinds, groups: list[str], fresh: Fresh, version: str) -> Obj:
+    """APIGroupDiscoveryList of these groups; what is not fresh is marked as stale."""
+
+    def one(group: str, name: str) -> Obj:
+        resources = [_aggregated_resource(k) for k in _of(kinds, group, name)]
+        return {"version": name, "resources": resources, "freshness": "Current" if fresh(group, name) else "Stale"}
+
+    items = [{"metadata": _meta(g), "versions": [one(g, v) for v in kinds.versions(g)]} for g in groups]
     return {
         "kind": "APIGroupDiscoveryList", "apiVersion": f"apidiscovery.k8s.io/{version}", "metadata": {},
         "items": items,
@@ -47,11 +52,6 @@ def aggregated(kinds: Kinds, core: bool, visible: Visible, version: str) -> Obj:
 
 def _meta(group: str) -> Obj:
     return {"name": group, "creationTimestamp": None} if group else {"creationTimestamp": None}
-
-
-def _version(kinds: Kinds, group: str, version: str) -> Obj:
-    resources = [_aggregated_resource(k) for k in _of(kinds, group, version)]
-    return {"version": version, "resources": resources, "freshness": "Current"}
 
 
 def _aggregated_resource(kind: Kind) -> Obj:

@@ -8,13 +8,14 @@ from typing import Any
 
 from aiohttp import web
 
+from aiopslab.sim.core import apiservices
 from aiopslab.sim.core.apierrors import ApiError, bad_request, internal, method_not_allowed, status_error
 from aiopslab.sim.core.kinds import Kind
 from aiopslab.sim.core.rbac import Action, forbidden_error
 from aiopslab.sim.server import metricsapi, objects, paths, podstreams, reviews, subhandlers, watch
 from aiopslab.sim.server.auth import ANONYMOUS
 from aiopslab.sim.server.bodies import TOO_DEEP
-from aiopslab.sim.server.call import Call, Server, page_not_found
+from aiopslab.sim.server.call import Call, Server, page_not_found, text
 from aiopslab.sim.server.requestinfo import RequestInfo, parse, truthy
 
 Obj = dict[str, Any]
@@ -85,7 +86,10 @@ class Gateway:
         if not self.server.policy.hides(call.user, info.group):
             call.kind = call.api.kinds.find(info.group, info.version, info.resource)
         self._authorize(call, _action(info), call.kind)
-        if call.kind is None:
+        state = apiservices.state(call.api.store, info.group, info.version)
+        if state == "down":
+            return text("service unavailable\n", 503)
+        if call.kind is None or not state:
             return page_not_found()
         if warning := _DEPRECATED.get(call.kind.resource):
             call.warnings.append(warning)

@@ -7,6 +7,7 @@ from typing import Any
 
 from aiohttp import web
 
+from aiopslab.sim.core import apiservices
 from aiopslab.sim.core.apierrors import no_such_path
 from aiopslab.sim.core.crd import CRDS
 from aiopslab.sim.core.kinds import Kind
@@ -76,7 +77,14 @@ def _field(number: int, value: bytes) -> bytes:
 
 
 def _visible(call: Call, group: str) -> bool:
-    return not call.server.policy.hides(call.user, group)
+    """Whether a group is served to this user: one behind a Service is while its APIService exists."""
+    if call.server.policy.hides(call.user, group):
+        return False
+    return any(apiservices.state(call.api.store, group, version) for version in call.api.kinds.versions(group))
+
+
+def _is_fresh(call: Call, group: str, version: str) -> bool:
+    return apiservices.state(call.api.store, group, version) != "down"
 
 
 def _root_paths(call: Call) -> list[str]:
@@ -92,7 +100,8 @@ def _discovery(call: Call, head: str, rest: list[str]) -> web.Response:
         content_type = discovery.aggregated_type(call.request.headers.get("Accept", ""))
         if content_type:
             version = "v2beta1" if "v2beta1" in content_type else "v2"
-            body = discovery.aggregated(kinds, head == "api", lambda g: _visible(call, g), version)
+            shown = [g for g in kinds.groups() if (g == "") == (head == "api") and _visible(call, g)]
+            body = discovery.aggregated(kinds, shown, lambda g, v: _is_fresh(call, g, v), version)
             response = call.respond(body)
             response.headers["Content-Type"] = content_type
             return response
@@ -108,6 +117,8 @@ def _discovery(call: Call, head: str, rest: list[str]) -> web.Response:
         return call.respond(discovery.group(kinds, group))
     if rest[1] not in kinds.versions(group):
         return page_not_found()
+    if not _is_fresh(call, group, rest[1]):
+        return text("service unavailable\n", 503)
     return call.respond(discovery.resources(kinds, group, rest[1]))
 
 

@@ -60,7 +60,7 @@ def test_rows_carry_what_the_request_asks_for(include: str, keys: list[str] | No
 
 
 def test_unknown_kinds_show_name_and_age() -> None:
-    made = table(gvk_of({"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass"}), [prepared({})], NOW)
+    made = table(gvk_of({"apiVersion": "example.com/v1", "kind": "Widget"}), [prepared({})], NOW)
     assert [c["name"] for c in made["columnDefinitions"]] == ["Name", "Age"]
     assert made["rows"][0]["cells"] == ["x", "5m"]
 

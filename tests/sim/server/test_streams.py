@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 from aiohttp import WSMsgType
 
-from aiopslab.sim.core.kinds import metrics_kinds
-
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"
 HEADERS = {"Authorization": "Bearer admin-token"}
@@ -167,13 +165,3 @@ async def test_exec_is_refused_before_it_starts(client, make):
     assert code == 400 and status["message"] == "pod p does not have a host assigned"
     code, status, _ = await client("GET", f"{PODS}/p/portforward")
     assert code == 400 and status["message"] == "pod p does not have a host assigned"
-
-
-async def test_metrics_of_pods_and_nodes(client, make, api):
-    for kind in metrics_kinds():
-        api.kinds.add(kind)
-    await running_pod(client, make)
-    _, pods, _ = await client("GET", "/apis/metrics.k8s.io/v1beta1/namespaces/default/pods")
-    assert pods["items"][0]["containers"] == [{"name": "c", "usage": {"cpu": "250000000n", "memory": "65536Ki"}}]
-    _, nodes, _ = await client("GET", "/apis/metrics.k8s.io/v1beta1/nodes")
-    assert len(nodes["items"]) == 3

@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import NamedTuple
 
+from aiopslab.sim.core import apiservices
 from aiopslab.sim.core.api import Api
+from aiopslab.sim.core.apiservices import METRICS_GROUP, METRICS_VERSION
 from aiopslab.sim.core.controllers import hpa_metrics as metrics
 from aiopslab.sim.core.controllers import pods as podlib
 from aiopslab.sim.core.controllers.common import Base, find_condition, with_spec
@@ -18,6 +20,7 @@ from aiopslab.sim.core.store import Change, Key, Obj
 
 RESOURCE = "autoscaling/horizontalpodautoscalers"
 SYNC_S = 15.0
+NO_METRICS = "failed to get {0} utilization: unable to get metrics for resource {0}: "
 PERCENT = "{} resource utilization (percentage of request)"
 
 
@@ -158,6 +161,8 @@ class Autoscalers(Base):
             )
         source = metric["resource" if type_ == "Resource" else "containerResource"]
         name, target = source["name"], source["target"]
+        if apiservices.state(self.store, METRICS_GROUP, METRICS_VERSION) == "down":
+            raise Unavailable(self._no_answer(name, "the server is currently unable to handle the request"))
         if not self._sampled(pods, source.get("container", "")):
             raise Unavailable(self._no_samples(name))
         samples = self._samples(name, source.get("container", ""), pods, "averageUtilization" in target)
@@ -179,13 +184,13 @@ class Autoscalers(Base):
         return Proposal(reading.replicas, label, {"type": type_, field: part})
 
     def _no_samples(self, name: str) -> str:
-        head = f"failed to get {name} utilization: unable to get metrics for resource {name}: "
-        if not self.api.kinds.known("metrics.k8s.io/pods"):
-            return (
-                f"{head}unable to fetch metrics from resource metrics API: the server could not find the"
-                " requested resource (get pods.metrics.k8s.io)"
-            )
-        return f"{head}no metrics returned from resource metrics API"
+        if not apiservices.state(self.store, METRICS_GROUP, METRICS_VERSION):
+            return self._no_answer(name, "the server could not find the requested resource")
+        return f"{NO_METRICS.format(name)}no metrics returned from resource metrics API"
+
+    def _no_answer(self, name: str, why: str) -> str:
+        head = NO_METRICS.format(name)
+        return f"{head}unable to fetch metrics from resource metrics API: {why} (get pods.metrics.k8s.io)"
 
     def _sampled(self, pods: list[Obj], only: str) -> bool:
         """Whether the metrics API has anything about the pods: it is asked before requests are looked at."""

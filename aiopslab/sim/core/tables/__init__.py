@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from aiopslab.sim.core.schema import KindLike
-from aiopslab.sim.core.tables import cluster, network, workloads
+from aiopslab.sim.core.tables import cluster, extensions, network, workloads
 from aiopslab.sim.core.tables.columns import Layout
 from aiopslab.sim.core.tables.custom import layout_of
 from aiopslab.sim.core.tables.pods import POD, pod_status
@@ -21,6 +21,7 @@ _LAYOUTS: dict[tuple[str, str], Layout] = {
     **workloads.LAYOUTS,
     **network.LAYOUTS,
     **cluster.LAYOUTS,
+    **extensions.LAYOUTS,
 }
 
 

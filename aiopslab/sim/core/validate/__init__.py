@@ -16,10 +16,10 @@ from aiopslab.sim.core.validate import (
     cluster,
     config,
     definitions,
+    extensions,
     network,
     policy,
     rbac,
-    runtimes,
     values,
     workloads,
 )
@@ -42,11 +42,12 @@ _CHECKS: dict[tuple[str, str], Check] = {
     **policy.CHECKS,
     **rbac.CHECKS,
     **admission.CHECKS,
-    **runtimes.CHECKS,
+    **extensions.CHECKS,
 }
 _NAME_RULES: dict[tuple[str, str], Callable[[str], list[str]]] = {
     ("", "Namespace"): values.dns_label,
     ("", "Service"): values.dns_label,
+    ("apiregistration.k8s.io", "APIService"): values.path_segment,
     (rbac.GROUP, "Role"): values.path_segment,
     (rbac.GROUP, "ClusterRole"): values.path_segment,
     (rbac.GROUP, "RoleBinding"): values.path_segment,
