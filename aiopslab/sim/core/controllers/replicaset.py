@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 
+from aiopslab.sim.core.api import Api
 from aiopslab.sim.core.apierrors import ApiError
 from aiopslab.sim.core.controllers import pods as podlib
 from aiopslab.sim.core.controllers.claims import claim
@@ -23,8 +24,10 @@ from aiopslab.sim.core.controllers.common import (
     namespace_is_ending,
     without_condition,
 )
+from aiopslab.sim.core.controllers.index import Index
 from aiopslab.sim.core.controllers.labels import label_selector_matches
-from aiopslab.sim.core.kernel import parse_time
+from aiopslab.sim.core.controllers.tally import Tally
+from aiopslab.sim.core.kernel import Kernel, parse_time
 from aiopslab.sim.core.store import Change, Key, Obj
 
 RESOURCE = "apps/replicasets"
@@ -38,12 +41,19 @@ class ReplicaSets(Base):
 
     name = "replicaset-controller"
 
+    def __init__(self, kernel: Kernel, api: Api, index: Index) -> None:
+        super().__init__(kernel, api, index)
+        self._tally = Tally(index)
+
     def keys(self, change: Change) -> Iterable[Key]:
         """ReplicaSets by themselves; pods by their owner, or by selector when nobody owns them."""
         if change.key.resource == RESOURCE:
+            if change.type == "DELETED":
+                self._tally.forget(change.obj["metadata"]["uid"])
             return (change.key,)
         if change.key.resource != "pods":
             return ()
+        self._tally.note(change)
         found: dict[Key, None] = {}
         for pod in (change.old, change.obj):
             if pod is None:
@@ -63,11 +73,23 @@ class ReplicaSets(Base):
         if replica_set is None:
             self.forget(key)
             return
-        owned = claim(self, "pods", replica_set)
         failure: tuple[str, str] | None = None
-        if not deleting(replica_set):
-            failure = self._manage(key, replica_set, [pod for pod in owned if podlib.active(pod)])
+        if self._is_settled(replica_set):
+            self.forget(key)
+        else:
+            owned = claim(self, "pods", replica_set)
+            if not deleting(replica_set):
+                failure = self._manage(key, replica_set, [pod for pod in owned if podlib.active(pod)])
         self._write_status(key, replica_set, failure)
+
+    def _is_settled(self, replica_set: Obj) -> bool:
+        """Whether there is nothing to adopt, to let go of, to create or to delete."""
+        counts = self._tally.counts(replica_set)
+        if deleting(replica_set) or counts.strayed or counts.current != replica_set["spec"].get("replicas", 1):
+            return False
+        selector = replica_set["spec"].get("selector")
+        orphans = self.index.orphans("pods", replica_set["metadata"]["namespace"])
+        return not any(label_selector_matches(selector, labels_of(pod)) for pod in orphans)
 
     def _manage(self, key: Key, replica_set: Obj, current: list[Obj]) -> tuple[str, str] | None:
         difference = len(current) - replica_set["spec"].get("replicas", 1)
@@ -129,32 +151,35 @@ class ReplicaSets(Base):
         return [pod for one in sets for pod in self.index.owned(one["metadata"]["uid"], "pods")]
 
     def _write_status(self, key: Key, replica_set: Obj, failure: tuple[str, str] | None) -> None:
-        owned = [
-            pod
-            for pod in self.index.owned(replica_set["metadata"]["uid"], "pods")
-            if controlled_by(pod, replica_set)
-        ]
-        current = [pod for pod in owned if podlib.active(pod)]
+        counts = self._tally.counts(replica_set)
         min_ready_s = replica_set["spec"].get("minReadySeconds", 0)
-        now = self.kernel.now
-        ready = [pod for pod in current if podlib.ready(pod)]
-        available = [pod for pod in ready if podlib.available(pod, min_ready_s, now)]
-        wanted_labels = (replica_set["spec"]["template"].get("metadata") or {}).get("labels") or {}
-        status: Obj = {"replicas": len(current)}
-        counts = {
-            "fullyLabeledReplicas": sum(wanted_labels.items() <= labels_of(pod).items() for pod in current),
-            "readyReplicas": len(ready),
-            "availableReplicas": len(available),
+        waiting = self._not_yet_available(replica_set, min_ready_s) if min_ready_s else []
+        status: Obj = {"replicas": counts.current}
+        more = {
+            "fullyLabeledReplicas": counts.labelled,
+            "readyReplicas": counts.ready,
+            "availableReplicas": counts.ready - len(waiting),
             "observedGeneration": replica_set["metadata"].get("generation", 0),
         }
-        status |= {name: count for name, count in counts.items() if count}
-        status["terminatingReplicas"] = sum(deleting(pod) and not podlib.finished(pod) for pod in owned)
+        status |= {name: count for name, count in more.items() if count}
+        status["terminatingReplicas"] = counts.terminating
         if conditions := self._conditions(replica_set, failure):
             status["conditions"] = conditions
         self.update_status(key, status)
-        if len(available) < len(ready):
-            next_at = min(podlib.ready_since(pod) or now for pod in ready if pod not in available)
-            self.requeue_after(next_at + min_ready_s - now, key)
+        if waiting:
+            now = self.kernel.now
+            self.requeue_after(min(podlib.ready_since(pod) or now for pod in waiting) + min_ready_s - now, key)
+
+    def _not_yet_available(self, replica_set: Obj, min_ready_s: float) -> list[Obj]:
+        """Ready pods that have not been so for long enough."""
+        return [
+            pod
+            for pod in self.index.owned(replica_set["metadata"]["uid"], "pods")
+            if controlled_by(pod, replica_set)
+            and podlib.active(pod)
+            and podlib.ready(pod)
+            and not podlib.available(pod, min_ready_s, self.kernel.now)
+        ]
 
     def _conditions(self, replica_set: Obj, failure: tuple[str, str] | None) -> list[Obj]:
         conditions = list((replica_set.get("status") or {}).get("conditions") or ())
