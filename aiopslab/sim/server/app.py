@@ -42,7 +42,7 @@ async def _anonymous(request: web.Request, response: web.StreamResponse) -> None
 
 
 async def _close_streams(app: web.Application) -> None:
-    app[SERVER].closing = True
+    app[SERVER].close()
 
 
 async def serve(

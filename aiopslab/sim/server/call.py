@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,7 +25,8 @@ Obj = dict[str, Any]
 
 @dataclass(slots=True)
 class Server:
-    """What all requests share. ``world`` None: no container runtime (logs and exec are refused)."""
+    """What all requests share. ``world`` None: no container runtime (logs and exec are refused). ``waiting`` are the
+    events that open watches wait for."""
 
     api: Api
     authenticator: Authenticator
@@ -32,6 +34,13 @@ class Server:
     world: World | None = None
     activity: Activity = field(default_factory=Activity)
     closing: bool = False
+    waiting: set[asyncio.Event] = field(default_factory=set)
+
+    def close(self) -> None:
+        """End all streams."""
+        self.closing = True
+        for event in self.waiting:
+            event.set()
 
 
 @dataclass(slots=True)

@@ -89,6 +89,7 @@ async def watch(call: Call) -> web.StreamResponse:
     first = _first_events(call, watcher, options, namespace)
     unsubscribe = call.api.store.subscribe(watcher.notice)
     stream = _Stream(call, Renderer(kind, call.shape, call.api.kernel.now, call.query.get("includeObject", "")))
+    call.server.waiting.add(watcher.woken)
     try:
         await stream.start()
         await stream.send(first)
@@ -98,6 +99,7 @@ async def watch(call: Call) -> web.StreamResponse:
     except ConnectionError:
         pass  # the client left
     finally:
+        call.server.waiting.discard(watcher.woken)
         unsubscribe()
     return stream.response
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
 import yaml
+
+from aiopslab.sim.server.app import SERVER
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
@@ -164,6 +167,14 @@ async def test_keys_that_a_text_gives_twice(client, make, request_line, body, wa
         expected = warnings if mode == "Warn" else []
         quoted = ["299 - " + json.dumps(text) for text in expected]
         assert headers.getall("Warning", []) == quoted
+
+
+async def test_a_server_that_ends_ends_its_watches(client):
+    sent = {"Authorization": "Bearer admin-token"}
+    async with client.http.get(f"{CONFIG_MAPS}?watch=true", headers=sent) as response:
+        await response.content.readline()
+        client.http.server.app[SERVER].close()
+        assert await asyncio.wait_for(response.content.read(), 10) is not None
 
 
 async def test_answers_to_delete(client, make):
