@@ -16,13 +16,18 @@ from aiopslab.sim.world.dialects import CLIENTS, Client, Error, Errors, fill
 from aiopslab.sim.world.effects import CLEAR, Effects, Path
 from aiopslab.sim.world.hashing import text_key, unit_int
 from aiopslab.sim.world.lookups import Lookups
-from aiopslab.sim.world.naming import SERVFAIL, TIMEOUT, UNREACHED, Names
+from aiopslab.sim.world.naming import REFUSED, SERVFAIL, TIMEOUT, UNREACHED, Names
 from aiopslab.sim.world.programspec import Program
 from aiopslab.sim.world.runs import Run, Runs
 from aiopslab.sim.world.view import Endpoint, View
 from aiopslab.sim.world.wording import wording
 
-_LOOKUPS = {TIMEOUT: dialects.NAME_TIMEOUT, UNREACHED: dialects.NAME_UNREACHED, SERVFAIL: dialects.NAME_FAILED}
+_LOOKUPS = {
+    TIMEOUT: dialects.NAME_TIMEOUT,
+    UNREACHED: dialects.NAME_UNREACHED,
+    SERVFAIL: dialects.NAME_FAILED,
+    REFUSED: dialects.NAME_REFUSED,
+}
 PASSWORDS, USERNAMES = ("REDIS_PASSWORD", "VALKEY_PASSWORD"), ("REDIS_USERNAME", "VALKEY_USERNAME")
 
 

@@ -15,6 +15,7 @@ UNKNOWN_NAME = "unknown-name"
 NAME_TIMEOUT = "name-timeout"  # the DNS does not answer
 NAME_UNREACHED = "name-unreached"  # nobody listens where the DNS should
 NAME_FAILED = "name-failed"  # the DNS says SERVFAIL
+NAME_REFUSED = "name-refused"  # the DNS says REFUSED: it has nothing to do with the name
 SILENT = "silent"  # packets of a new connection vanish
 NO_ROUTE = "no-route"  # an address outside, which nothing leads to
 DEADLINE = "deadline"

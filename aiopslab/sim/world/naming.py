@@ -25,8 +25,8 @@ DNS_PORT = 53
 NDOTS = 5
 CNAME_DEPTH_MAX = 8
 PUBLIC = frozenset("ai app cloud com dev edu gov io net org".split())  # noqa: SIM905
-NOERROR, NXDOMAIN, SERVFAIL = "NOERROR", "NXDOMAIN", "SERVFAIL"
-TIMEOUT, UNREACHED = "TIMEOUT", "REFUSED"  # no answer at all; a port that nobody listens on
+NOERROR, NXDOMAIN, SERVFAIL, REFUSED = "NOERROR", "NXDOMAIN", "SERVFAIL", "REFUSED"
+TIMEOUT, UNREACHED = "TIMEOUT", "UNREACHED"  # no answer at all; a port that nobody listens on
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class Names:
         """One question to CoreDNS, for a full name without its dot."""
         server = serving(servers, name)
         if server is None or depth > CNAME_DEPTH_MAX:
-            return Name("REFUSED" if depth == 0 else SERVFAIL, (), name)
+            return Name(REFUSED if depth == 0 else SERVFAIL, (), name)
         wanted = server.rewritten(name)
         for template in server.templates:
             if template.covers(wanted) and template.rcode != NOERROR:
@@ -101,7 +101,7 @@ class Names:
                 return self._kubernetes(servers, wanted, zone, depth)
         if server.hosts_only:
             return Name(NXDOMAIN, (), name)
-        return _outside(wanted) if server.forwards else Name("REFUSED", (), name)
+        return _outside(wanted) if server.forwards else Name(REFUSED, (), name)
 
     def _kubernetes(self, servers: list[Server], name: str, zone: str, depth: int) -> Name:
         labels = name[: -len(zone) - 1].split(".") if name != zone else []

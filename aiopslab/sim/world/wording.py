@@ -6,6 +6,7 @@ from aiopslab.sim.world.dialects import (
     CLIENTS,
     CLOSED,
     NAME_FAILED,
+    NAME_REFUSED,
     NAME_TIMEOUT,
     NAME_UNREACHED,
     NO_LOGIN,
@@ -20,6 +21,7 @@ _GO_LOOKUP = {
     NAME_TIMEOUT: "lookup {host} on 10.96.0.10:53: read udp {source}->10.96.0.10:53: i/o timeout",
     NAME_UNREACHED: "lookup {host} on 10.96.0.10:53: read udp {source}->10.96.0.10:53: read: connection refused",
     NAME_FAILED: "lookup {host} on 10.96.0.10:53: server misbehaving",
+    NAME_REFUSED: "lookup {host} on 10.96.0.10:53: server misbehaving",
 }
 # How libraries that tell failures of the DNS apart word them; {why} is one of the texts.
 _LOOKUP_TEXTS: dict[str, tuple[str, dict[str, str]]] = {
@@ -34,6 +36,7 @@ _LOOKUP_TEXTS: dict[str, tuple[str, dict[str, str]]] = {
             NAME_TIMEOUT: "Timeout while contacting DNS servers",
             NAME_UNREACHED: "Could not contact DNS servers",
             NAME_FAILED: "DNS server returned general failure",
+            NAME_REFUSED: "DNS server refused query",
         },
     ),
     "http": ("gaierror(-3, '{why}')", dict.fromkeys(_GO_LOOKUP, "Temporary failure in name resolution")),
@@ -55,7 +58,7 @@ def wording(client: Client, condition: str) -> Text:
     if condition not in _GO_LOOKUP:
         return client.texts[SILENT]
     name = next(name for name, known in CLIENTS.items() if known is client)
-    fail_after_s = 0.1 if condition == NAME_UNREACHED else 0.0 if condition == NAME_FAILED else LOOKUP_S
+    fail_after_s = 0.1 if condition == NAME_UNREACHED else 0.0 if condition in (NAME_FAILED, NAME_REFUSED) else LOOKUP_S
     unknown = client.texts[UNKNOWN_NAME]
     if name not in _LOOKUP_TEXTS:
         return Text(unknown.code, unknown.message, max(fail_after_s, unknown.fail_after_s))

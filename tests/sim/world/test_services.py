@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -98,11 +99,11 @@ def test_broken_corefiles(text: str, complaint: str) -> None:
     assert str(caught.value) == complaint
 
 
-def test_without_coredns_names_time_out_but_open_channels_go_on(town: Any) -> None:
+def redialled(town: Any, break_names: Callable[[], None]) -> list[str]:
+    """The frontend's logs after names broke and all pods of the currency service were replaced."""
     town.users()
     town.advance(60)
-    town.world.ended(town.refs["coredns"], town.now)
-    assert lookup(town, "cartservice") == ("TIMEOUT", "")
+    break_names()
     before = sum(n for k, n in town.spans(service_name="frontend").items() if k[3] == "ERROR")
     town.advance(60)
     assert sum(n for k, n in town.spans(service_name="frontend").items() if k[3] == "ERROR") == before
@@ -111,7 +112,26 @@ def test_without_coredns_names_time_out_but_open_channels_go_on(town: Any) -> No
     town.app("currencyservice", 1)
     town.slice("currencyservice", 7000)
     town.advance(60)
-    logs = [line for pod in town.pods("frontend") for line in town.logs(pod, tail=400)]
+    return [line for pod in town.pods("frontend") for line in town.logs(pod, tail=400)]
+
+
+def test_a_dns_that_refuses_misbehaves_to_programs(town: Any) -> None:
+    corefile = "example.org:53 {\n    forward . 1.1.1.1\n}\n"
+
+    def break_names() -> None:
+        town.world.refresh_files(town.refs["coredns"], {"/etc/coredns/Corefile": corefile}, town.now)
+
+    logs = redialled(town, break_names)
+    expected = "dns: A record lookup error: lookup currencyservice on 10.96.0.10:53: server misbehaving"
+    assert any(expected in line for line in logs)
+
+
+def test_without_coredns_names_time_out_but_open_channels_go_on(town: Any) -> None:
+    def break_names() -> None:
+        town.world.ended(town.refs["coredns"], town.now)
+        assert lookup(town, "cartservice") == ("TIMEOUT", "")
+
+    logs = redialled(town, break_names)
     assert any("dns: A record lookup error: lookup currencyservice on 10.96.0.10:53: read udp" in x for x in logs)
 
 
@@ -119,7 +139,7 @@ def test_the_dns_service_decides_too(town: Any) -> None:
     key = Key("discovery.k8s.io/endpointslices", "kube-system", "kube-dns-abcde")
     slice_ = town.store.get(key)
     town.put("discovery.k8s.io/endpointslices", "kube-system", "kube-dns-abcde", {**slice_, "endpoints": []})
-    assert lookup(town, "cartservice") == ("REFUSED", "")
+    assert lookup(town, "cartservice") == ("UNREACHED", "")
     town.store.remove(Key("services", "kube-system", "kube-dns"))
     assert lookup(town, "cartservice") == ("TIMEOUT", "")
 
