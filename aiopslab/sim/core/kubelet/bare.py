@@ -14,6 +14,7 @@ from aiopslab.sim.core.ports import (
     ContainerRef,
     ContainerSpec,
     ExecResult,
+    Held,
     LogLine,
     LogQuery,
     Obj,
@@ -94,6 +95,10 @@ class BareWorld:
     def usage(self, ref: ContainerRef, now: float) -> Usage | None:
         """Nothing is measured."""
         return None
+
+    def held(self, now: float) -> dict[str, Held]:
+        """Nothing is measured."""
+        return {}
 
     def exec(self, ref: ContainerRef, argv: list[str], stdin: bytes, now: float) -> ExecResult:
         """There is no userland."""
