@@ -143,6 +143,9 @@ def asked(obj: Obj) -> Obj:
     return {k: v for k, v in obj.items() if k not in ("metadata", "status", "apiVersion", "kind")}
 
 
+RESIZE_FIELDS = ("resources", "resizePolicy")
+
+
 def qos_class(spec: Obj) -> str:
     """Guaranteed, Burstable or BestEffort from the containers' cpu and memory."""
     containers = [*(spec.get("containers") or []), *(spec.get("initContainers") or [])]
@@ -177,12 +180,17 @@ def _with_ephemeral(new: Obj, old: Obj) -> Obj:
 
 
 def _with_resources(new: Obj, old: Obj) -> Obj:
-    wanted = {c.get("name"): c for c in new.get("containers") or []}
-    resized = []
-    for container in old["containers"]:
-        resources = (wanted.get(container["name"]) or container).get("resources", {})
-        resized.append({**container, "resources": resources})
-    return {**old, "containers": resized}
+    resized = dict(old)
+    for field in ("containers", "initContainers"):
+        wanted = {c.get("name"): c for c in new.get(field) or []}
+        if field in old:
+            resized[field] = [_resized(one, wanted.get(one["name"], one)) for one in old[field] or ()]
+    return resized
+
+
+def _resized(container: Obj, wanted: Obj) -> Obj:
+    kept = {k: v for k, v in container.items() if k not in RESIZE_FIELDS}
+    return {**kept, **{k: wanted[k] for k in RESIZE_FIELDS if k in wanted}}
 
 
 # Subresources that change one part of a pod's spec: (new spec, old spec) -> spec.

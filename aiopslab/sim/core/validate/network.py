@@ -1,146 +1,19 @@
-"""Services, Ingresses, NetworkPolicies, Endpoints, EndpointSlices."""
+"""Ingresses, NetworkPolicies, Endpoints, EndpointSlices."""
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Callable
 from typing import Any
 
 from aiopslab.sim.core.validate import values
 from aiopslab.sim.core.validate.containers import PROTOCOLS
 from aiopslab.sim.core.validate.errors import Errors
-from aiopslab.sim.core.validate.meta import check_labels, check_selector
+from aiopslab.sim.core.validate.meta import check_selector
 
 Obj = dict[str, Any]
-SERVICE_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
-AFFINITIES = ("ClientIP", "None")
-POLICIES = ("Cluster", "Local")
 PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
 ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
-STICKY_MAX_S = 86400
 SLICE_ENDPOINTS_MAX = 1000
-
-
-def _service(errors: Errors, obj: Obj, old: Obj | None) -> None:
-    spec = obj["spec"]
-    kind, ports = spec.get("type", ""), spec.get("ports") or []
-    headless = (spec.get("clusterIPs") or [spec.get("clusterIP")])[0] == "None"
-    if kind in ("LoadBalancer", "NodePort") and headless:
-        errors.invalid("spec.clusterIPs[0]", "None", f"may not be set to 'None' for {kind} services")
-    if kind == "ExternalName":
-        _external_name(errors, spec)
-    if not ports and not headless and kind != "ExternalName":
-        errors.required("spec.ports")
-    names: set[str] = set()
-    for index, port in enumerate(ports):
-        _service_port(errors, port, len(ports) > 1, names, f"spec.ports[{index}]")
-    check_labels(errors, spec.get("selector"), "spec.selector")
-    _session_affinity(errors, spec)
-    for index, address in enumerate(spec.get("externalIPs") or ()):
-        errors.invalid_each(f"spec.externalIPs[{index}]", address, values.ip_address(address))
-    if not kind:
-        errors.required("spec.type")
-    elif kind not in SERVICE_TYPES:
-        errors.not_supported("spec.type", kind, SERVICE_TYPES)
-    _unique_ports(errors, kind, ports)
-    _traffic_policies(errors, spec)
-    if old is not None:
-        _service_update(errors, spec, old["spec"])
-
-
-def _external_name(errors: Errors, spec: Obj) -> None:
-    if spec.get("clusterIPs") or spec.get("clusterIP"):
-        errors.forbidden("spec.clusterIPs", "may not be set for ExternalName services")
-    name = str(spec.get("externalName", "")).removesuffix(".")
-    if not name:
-        errors.required("spec.externalName")
-    else:
-        errors.invalid_each("spec.externalName", name, values.dns_subdomain(name.lower()))
-
-
-def _service_port(errors: Errors, port: Obj, named: bool, names: set[str], path: str) -> None:
-    name, number, protocol = port.get("name", ""), port.get("port", 0), port.get("protocol", "")
-    if name:
-        errors.invalid_each(f"{path}.name", name, values.dns_label(name))
-        if name in names:
-            errors.duplicate(f"{path}.name", name)
-        names.add(name)
-    elif named:
-        errors.required(f"{path}.name")
-    errors.invalid_each(f"{path}.port", number, values.port_number(number))
-    if not protocol:
-        errors.required(f"{path}.protocol")
-    elif protocol not in PROTOCOLS:
-        errors.not_supported(f"{path}.protocol", protocol, PROTOCOLS)
-    values.check_port_or_name(errors, f"{path}.targetPort", port.get("targetPort"))
-    if port.get("appProtocol"):
-        errors.invalid_each(f"{path}.appProtocol", port["appProtocol"], values.qualified_name(port["appProtocol"]))
-
-
-def _session_affinity(errors: Errors, spec: Obj) -> None:
-    affinity = spec.get("sessionAffinity", "")
-    if not affinity:
-        errors.required("spec.sessionAffinity")
-    elif affinity not in AFFINITIES:
-        errors.not_supported("spec.sessionAffinity", affinity, AFFINITIES)
-    config = spec.get("sessionAffinityConfig")
-    if affinity == "None" and config is not None:
-        detail = "must not be set when session affinity is None"
-        errors.forbidden("spec.sessionAffinityConfig", detail)
-    elif affinity == "ClientIP":
-        timeout = ((config or {}).get("clientIP") or {}).get("timeoutSeconds", 0)
-        if not 0 < timeout <= STICKY_MAX_S:
-            where = "spec.sessionAffinityConfig.clientIP.timeoutSeconds"
-            errors.invalid(where, timeout, f"must be greater than 0 and less than {STICKY_MAX_S}")
-
-
-def _unique_ports(errors: Errors, kind: str, ports: list[Obj]) -> None:
-    node_ports: set[tuple[str, int]] = set()
-    numbers: set[tuple[str, int]] = set()
-    for index, port in enumerate(ports):
-        protocol, node_port = port.get("protocol", ""), port.get("nodePort", 0)
-        if node_port and kind == "ClusterIP":
-            detail = "may not be used when `type` is 'ClusterIP'"
-            errors.forbidden(f"spec.ports[{index}].nodePort", detail)
-        elif node_port and (protocol, node_port) in node_ports:
-            errors.duplicate(f"spec.ports[{index}].nodePort", node_port)
-        node_ports.add((protocol, node_port))
-    for index, port in enumerate(ports):
-        key = (port.get("protocol", ""), port.get("port", 0))
-        if key in numbers:
-            shown = {
-                "Name": "", "Protocol": key[0], "AppProtocol": None, "Port": key[1], "TargetPort": 0, "NodePort": 0,
-            }  # fmt: skip
-            errors.duplicate(f"spec.ports[{index}]", shown)
-        numbers.add(key)
-
-
-def _traffic_policies(errors: Errors, spec: Obj) -> None:
-    kind = spec.get("type")
-    external, internal = spec.get("externalTrafficPolicy"), spec.get("internalTrafficPolicy")
-    reachable = kind in ("NodePort", "LoadBalancer") or bool(spec.get("externalIPs"))
-    if external is not None and not reachable:
-        detail = "may only be set for externally-accessible services"
-        errors.invalid("spec.externalTrafficPolicy", external, detail)
-    elif external is not None and external not in POLICIES:
-        errors.not_supported("spec.externalTrafficPolicy", external, POLICIES)
-    if internal is not None and internal not in POLICIES:
-        errors.not_supported("spec.internalTrafficPolicy", internal, POLICIES)
-    for index, source in enumerate(spec.get("loadBalancerSourceRanges") or ()):
-        try:
-            ipaddress.ip_network(source, strict=False)
-        except ValueError:
-            detail = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
-            errors.invalid(f"spec.LoadBalancerSourceRanges[{index}]", source, detail)
-
-
-def _service_update(errors: Errors, spec: Obj, before: Obj) -> None:
-    if "ExternalName" in (spec.get("type"), before.get("type")):
-        return
-    new = spec.get("clusterIPs") or ([spec["clusterIP"]] if spec.get("clusterIP") else [])
-    old = before.get("clusterIPs") or ([before["clusterIP"]] if before.get("clusterIP") else [])
-    if new and old and new[0] != old[0]:
-        errors.invalid("spec.clusterIPs[0]", new, "may not change once set")
 
 
 def _ingress(errors: Errors, obj: Obj, old: Obj | None) -> None:
@@ -297,7 +170,6 @@ def _endpoint_slice(errors: Errors, obj: Obj, old: Obj | None) -> None:
 
 
 CHECKS: dict[tuple[str, str], Callable[[Errors, Obj, Obj | None], None]] = {
-    ("", "Service"): _service,
     ("", "Endpoints"): _endpoints,
     ("discovery.k8s.io", "EndpointSlice"): _endpoint_slice,
     ("networking.k8s.io", "Ingress"): _ingress,
