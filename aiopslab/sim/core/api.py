@@ -38,6 +38,7 @@ from aiopslab.sim.core.recorder import EventSource, Recorder, expire_event
 from aiopslab.sim.core.selectors import FieldSelector, Selector
 from aiopslab.sim.core.store import Key
 from aiopslab.sim.core.tokens import Tokens
+from aiopslab.sim.core.validate.warnings import warn
 
 __all__ = ["Api", "ApiError", "DeleteOptions", "EventSource", "WriteOptions"]
 
@@ -389,6 +390,8 @@ class Api:
             errors += self.custom.validate(kind, new, old, part)
         if errors:
             raise invalid_object(kind, new["metadata"].get("name", ""), errors)
+        if attempt.opts.user is not None:
+            attempt.opts.warnings += warn(new, kind, old, part)
 
     def _store_new(self, attempt: Attempt) -> Obj:
         self._track(attempt)

@@ -16,9 +16,12 @@ from aiopslab.sim.core.schema import Gvk, gvk_of
 from aiopslab.sim.core.validate import FieldError, validate
 from aiopslab.sim.core.validate.cron import schedule_error
 from aiopslab.sim.core.validate.values import qualified_name
+from aiopslab.sim.core.validate.warnings import warn
 
 Obj = dict[str, Any]
-INVALID = list(yaml.safe_load_all((Path(__file__).parent / "golden" / "invalid.yaml").read_text()))
+GOLDEN = Path(__file__).parent / "golden"
+INVALID = list(yaml.safe_load_all((GOLDEN / "invalid.yaml").read_text()))
+WARNED = list(yaml.safe_load_all((GOLDEN / "warnings.yaml").read_text()))
 POD: Obj = {
     "apiVersion": "v1",
     "kind": "Pod",
@@ -32,7 +35,10 @@ def ready(obj: Obj) -> Obj:
     made = clone(obj)
     if made["kind"] == "Namespace":
         made["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = made["metadata"]["name"]
-    return default(job_selector(made, "u") if made["kind"] == "Job" else made, gvk_of(made))
+    if made["kind"] == "Job":
+        made["metadata"]["uid"] = "u"
+        made = job_selector(made, "u")
+    return default(made, gvk_of(made))
 
 
 def errors(obj: Obj, old: Obj | None = None) -> list[str]:
@@ -43,6 +49,14 @@ def errors(obj: Obj, old: Obj | None = None) -> list[str]:
 @pytest.mark.parametrize("row", INVALID, ids=lambda row: row["object"]["kind"])
 def test_errors_of_new_objects(row: Obj) -> None:
     assert errors(ready(row["object"])) == row["errors"]
+
+
+@pytest.mark.parametrize("row", WARNED, ids=lambda row: row["object"]["kind"])
+def test_warnings_of_new_objects(row: Obj) -> None:
+    obj = ready(row["object"])
+    assert errors(obj) == []
+    assert warn(obj, gvk_of(obj), None, "") == row["warnings"]
+    assert warn(obj, gvk_of(obj), None, "status") == []
 
 
 def test_reasons_of_causes() -> None:
@@ -161,7 +175,8 @@ def test_a_replaced_job_lacks_selector_and_template_labels() -> None:
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"template": {
         "spec": {**POD["spec"], "restartPolicy": "Never"}}}}  # fmt: skip
     old = ready(job)
-    found = errors(default(job, Gvk("batch", "v1", "Job")), old)
+    new = {**job, "metadata": old["metadata"]}
+    found = errors(default(new, Gvk("batch", "v1", "Job")), old)
     assert [line.split(": {")[0] for line in found] == [
         "spec.selector: Required value",
         "spec.template.metadata.labels: Invalid value: null: `selector` does not match template `labels`",

@@ -21,6 +21,7 @@ _TEXTS = {
     "NotFound": "Not found",
 }
 _VALUELESS = ("Required", "Forbidden", "TooLong", "TooMany")
+OMITTED = object()  # a value that the message leaves out
 
 
 class FieldError(NamedTuple):
@@ -40,7 +41,7 @@ class FieldError(NamedTuple):
     def message(self) -> str:
         """The cause's message, without the field: ``Invalid value: -1: must be greater than or equal to 0``."""
         text = _TEXTS[self.kind]
-        if self.kind not in _VALUELESS:
+        if self.kind not in _VALUELESS and self.value is not OMITTED:
             text += f": {_shown(self.value)}"
         return f"{text}: {self.detail}" if self.detail else text
 

@@ -65,6 +65,13 @@ def internal(type_: str, value: Obj) -> Obj:
     return made
 
 
+def template_shown(template: Obj) -> Obj:
+    """A pod template: its metadata has no field of its own there."""
+    meta = template.get("metadata") or {}
+    shown = {name: dict(sorted(value.items())) if isinstance(value, dict) else value for name, value in meta.items()}
+    return {**shown, "Spec": internal("PodSpec", template.get("spec") or {})}
+
+
 _MAPS = ("Limits", "Requests", "NodeSelector", "Overhead")
 
 

@@ -21,6 +21,7 @@ PERCENT_FORM = "[0-9]+%"
 WILDCARD_FORM = rf"\*\.{SUBDOMAIN_FORM}"
 _RELAXED_ENV = re.compile(r"[ -<>-~]+")
 _PORT_NAME = re.compile("[-a-z0-9]+")
+_HTTP_PATH_FORM = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
 _LINK_LOCAL_MULTICAST = (ipaddress.ip_network("224.0.0.0/24"), ipaddress.ip_network("ff02::/16"))
 LABEL_MAX, SUBDOMAIN_MAX, PORT_NAME_MAX = 63, 253, 15
 INT32_MAX = 2147483647
@@ -229,6 +230,14 @@ def ip_range(value: str) -> list[str]:
     return []
 
 
+def network(value: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+    """A CIDR, None if it is none."""
+    try:
+        return ipaddress.ip_network(value, strict=False)
+    except ValueError:
+        return None
+
+
 def _without_zeros(address: str) -> str:
     """An IPv4 address without leading zeros in its numbers; any other text as it is."""
     if not re.fullmatch(r"\d+(\.\d+){3}", address):
@@ -291,6 +300,33 @@ def check_descending(errors: Errors, field: str, target: str) -> None:
         errors.invalid(field, target, "must be a relative path")
     if ".." in target.split("/"):
         errors.invalid(field, target, "must not contain '..'")
+
+
+def check_domain_path(errors: Errors, field: str, value: str) -> None:
+    """``acme.io/foo``: names of controllers that others provide."""
+    domain, _, path = value.partition("/")
+    if not domain or not path:
+        errors.invalid(field, value, 'must be a domain-prefixed path (such as "acme.io/foo")')
+        return
+    errors.invalid_each(field, domain, dns_subdomain(domain))
+    if not re.fullmatch(_HTTP_PATH_FORM, path):
+        errors.invalid(field, path, f"Invalid path (regex used for validation is '{_HTTP_PATH_FORM}')")
+
+
+def check_domain_name(errors: Errors, field: str, value: str) -> None:
+    """A fully qualified name of at least two labels; it may end with a dot."""
+    name = value.removesuffix(".")
+    if not value:
+        errors.required(field)
+    elif wrong := dns_subdomain(name):
+        errors.invalid(field, name, ",".join(wrong))
+    elif "." not in name:
+        errors.invalid(field, name, "should be a domain with at least two segments separated by dots")
+    else:
+        for label in name.split("."):
+            if wrong := dns_label(label):
+                errors.invalid(field, label, ",".join(wrong))
+                return
 
 
 def check_port_or_name(errors: Errors, field: str, value: Any) -> None:
