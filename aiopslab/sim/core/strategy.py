@@ -63,6 +63,8 @@ _FIRST_STATUS: dict[str, Obj] = {
 # Metadata that a client cannot set at creation.
 _SERVER_METADATA = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds",
                     "selfLink", "resourceVersion")  # fmt: skip
+# What a claim's ``dataSource`` may name (group last).
+_OLD_SOURCES = (("PersistentVolumeClaim", ""), ("VolumeSnapshot", "snapshot.storage.k8s.io"))
 
 
 def has_generation(kind: Kind) -> bool:
@@ -97,9 +99,23 @@ def prepare_create(kind: Kind, obj: Obj) -> Obj:
         meta["labels"] = {**(meta.get("labels") or {}), "kubernetes.io/metadata.name": meta.get("name", "")}
     if kind.resource == "persistentvolumeclaims":
         _add_finalizer(meta, "kubernetes.io/pvc-protection")
+        new["spec"] = _with_both_sources(obj.get("spec") or {})
     if kind.resource == "persistentvolumes":
         _add_finalizer(meta, "kubernetes.io/pv-protection")
     return new
+
+
+def _with_both_sources(spec: Obj) -> Obj:
+    """The spec of a claim with the old and the new field for what its volume is filled from."""
+    source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
+    spec = {k: v for k, v in spec.items() if k != "dataSource"}
+    if source is not None and (source.get("kind"), source.get("apiGroup") or "") in _OLD_SOURCES:
+        spec["dataSource"] = source  # others have always been ignored
+        if reference is None:
+            spec["dataSourceRef"] = dict(source)
+    elif reference is not None and not reference.get("namespace"):
+        spec["dataSource"] = {k: v for k, v in reference.items() if k != "namespace"}
+    return spec
 
 
 def select_own_pods(job: Obj) -> Obj:

@@ -14,7 +14,6 @@ Obj = dict[str, Any]
 PREEMPTION = ("Never", "PreemptLowerPriority")
 SYSTEM_PRIORITIES = {"system-node-critical": 2000001000, "system-cluster-critical": 2000000000}
 USER_PRIORITY_MAX = 1000000000
-EVENT_TYPES = ("Normal", "Warning")
 
 
 def _node(errors: Errors, obj: Obj, old: Obj | None) -> None:
@@ -70,26 +69,6 @@ def _priority_class(errors: Errors, obj: Obj, old: Obj | None) -> None:
         errors.not_supported("preemptionPolicy", policy, PREEMPTION)
 
 
-def _event(errors: Errors, obj: Obj, old: Obj | None) -> None:
-    """What both event groups ask: the event lives where its object lives."""
-    involved = obj.get("involvedObject") or obj.get("regarding") or {}
-    here, there = obj["metadata"].get("namespace", ""), involved.get("namespace", "")
-    fine = here in ("", "default") if not there else here == there
-    if not fine:
-        errors.invalid("involvedObject.namespace", there, "does not match event.namespace")
-
-
-def _new_event(errors: Errors, obj: Obj, old: Obj | None) -> None:
-    _event(errors, obj, old)
-    if old is not None:
-        return
-    if not obj.get("eventTime"):
-        errors.required("eventTime")
-    kind = obj.get("type", "")
-    if kind not in EVENT_TYPES:
-        errors.invalid("type", "", f"has invalid value: {kind}")
-
-
 def _lease(errors: Errors, obj: Obj, old: Obj | None) -> None:
     spec = obj.get("spec") or {}
     seconds, moves = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
@@ -101,8 +80,6 @@ def _lease(errors: Errors, obj: Obj, old: Obj | None) -> None:
 
 CHECKS: dict[tuple[str, str], Callable[[Errors, Obj, Obj | None], None]] = {
     ("", "Node"): _node,
-    ("", "Event"): _event,
-    ("events.k8s.io", "Event"): _new_event,
     ("coordination.k8s.io", "Lease"): _lease,
     ("scheduling.k8s.io", "PriorityClass"): _priority_class,
 }
