@@ -161,6 +161,15 @@ IMMUTABLE = [
          "'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' "
          "are forbidden"],
     ),
+    (
+        {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c"}, "spec": {
+            "accessModes": ["ReadWriteOnce"], "storageClassName": "a", "resources": {"requests": {"storage": 1}}}},
+        "spec.storageClassName", "b",
+        ["spec: Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName "
+         'for bound claims\n@@ -10,7 +10,7 @@\n   }\n  },\n  "VolumeName": "",\n- "StorageClassName": "a",\n'
+         '+ "StorageClassName": "b",\n  "VolumeMode": "Filesystem",\n  "DataSource": null,\n'
+         '  "DataSourceRef": null,\n'],
+    ),
 ]  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from aiopslab.sim.core.validate import values
 from aiopslab.sim.core.validate.errors import Errors, difference
+from aiopslab.sim.core.validate.internals import internal
 from aiopslab.sim.core.validate.meta import check_selector
 
 Obj = dict[str, Any]
@@ -77,7 +78,8 @@ def _update(errors: Errors, obj: Obj, old: Obj) -> None:
         errors.invalid(f"metadata.annotations.{BETA_CLASS}", noted or "", values.IMMUTABLE)
     frozen = _with_mutable_fields(spec, before, was_noted, bound=status.get("phase") == "Bound")
     if frozen != before:
-        errors.forbidden("spec", f"{FROZEN}\n{difference(frozen, before)}")
+        new, was = (internal("PersistentVolumeClaimSpec", one) for one in (frozen, before))
+        errors.forbidden("spec", f"{FROZEN}\n{difference(new, was)}")
     size, had = (_storage(one) for one in (spec, before))
     if size < had and size <= values.amount((status.get("capacity") or {}).get("storage", "0")):
         errors.forbidden("spec.resources.requests.storage", SHRUNK)

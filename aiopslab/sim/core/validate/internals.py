@@ -38,6 +38,12 @@ _TYPES = {
     "Glusterfs* PersistentVolumeClaim* RBD* Quobyte* FlexVolume* Cinder* CephFS* Flocker* DownwardAPI* FC* AzureFile* "
     "ConfigMap* VsphereVolume* AzureDisk* PhotonPersistentDisk* Projected* PortworxVolume* ScaleIO* StorageOS* CSI* "
     "Ephemeral* Image*",
+    "PersistentVolumeClaimSpec": "AccessModes* Selector* Resources>VolumeResources VolumeName StorageClassName* "
+    "VolumeMode* DataSource* DataSourceRef* VolumeAttributesClassName*",
+    "VolumeResources": "Limits* Requests*",
+    "PersistentVolumeSource": "GCEPersistentDisk* AWSElasticBlockStore* HostPath* Glusterfs* NFS* RBD* Quobyte* "
+    "ISCSI* FlexVolume* Cinder* CephFS* FC* Flocker* AzureFile* VsphereVolume* AzureDisk* PhotonPersistentDisk* "
+    "PortworxVolume* ScaleIO* Local* StorageOS* CSI*",
 }
 _ZEROS = {"*": None, "#": 0, "?": False}
 # Fields that the server's type keeps elsewhere.
@@ -72,7 +78,7 @@ def template_shown(template: Obj) -> Obj:
     return {**shown, "Spec": internal("PodSpec", template.get("spec") or {})}
 
 
-_MAPS = ("Limits", "Requests", "NodeSelector", "Overhead")
+_MAPS = ("Limits", "Requests", "NodeSelector", "Overhead", "Selector")  # as they are
 
 
 def _json_name(name: str) -> str:

@@ -9,6 +9,7 @@ from aiopslab.sim.core.validate import values
 from aiopslab.sim.core.validate.affinity import check_node_selector
 from aiopslab.sim.core.validate.claims import VOLUME_MODES, check_access_modes, check_claim
 from aiopslab.sim.core.validate.errors import Errors, difference
+from aiopslab.sim.core.validate.internals import internal
 from aiopslab.sim.core.validate.volumes import VOLUME_SOURCES, check_volume_source
 
 Obj = dict[str, Any]
@@ -72,8 +73,8 @@ def _source(errors: Errors, spec: Obj) -> None:
 def _volume_update(errors: Errors, spec: Obj, before: Obj) -> None:
     new, old = ({name: one[name] for name in VOLUME_SOURCES if name in one} for one in (spec, before))
     if new != old:
-        field = "spec.persistentvolumesource"
-        errors.forbidden(field, f"{field} is immutable after creation\n{difference(new, old)}")
+        field, shown = "spec.persistentvolumesource", [internal("PersistentVolumeSource", one) for one in (new, old)]
+        errors.forbidden(field, f"{field} is immutable after creation\n{difference(*shown)}")
     if spec.get("volumeMode") != before.get("volumeMode"):
         errors.invalid("volumeMode", spec.get("volumeMode"), values.IMMUTABLE)
     affinity = before.get("nodeAffinity")

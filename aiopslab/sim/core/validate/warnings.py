@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import ipaddress
 import json
 from collections.abc import Callable, Iterator
@@ -133,8 +134,19 @@ def _ingress(obj: Obj, old: Obj | None) -> Iterator[str]:
         yield f'annotation "{CLASS_ANNOTATION}" is deprecated, please use \'spec.ingressClassName\' instead'
 
 
+def _secret(obj: Obj, old: Obj | None) -> Iterator[str]:
+    """A certificate and its key as files, which is all that is looked at of them."""
+    data = obj.get("data") or {}
+    if obj.get("type") == "kubernetes.io/tls":
+        for key, what in (("tls.crt", "certificate"), ("tls.key", "key")):
+            if b"-----BEGIN " not in base64.b64decode(data.get(key, "")):
+                yield f"tls: failed to find any PEM data in {what} input"
+                return
+
+
 _CHECKS: dict[tuple[str, str], Callable[[Obj, Obj | None], Iterator[str]]] = {
     ("", "Pod"): _pod,
+    ("", "Secret"): _secret,
     ("", "Service"): _service,
     ("", "PersistentVolumeClaim"): _claim,
     ("", "PersistentVolume"): _volume,
