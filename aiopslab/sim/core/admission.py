@@ -9,7 +9,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from aiopslab.sim.core import admissionpolicy, limitranges, podsecurity, quotas, runtimeclasses, webhooks
+from aiopslab.sim.core import (
+    admissionpolicy,
+    claimresize,
+    limitranges,
+    podsecurity,
+    quotas,
+    runtimeclasses,
+    webhooks,
+)
 from aiopslab.sim.core.apierrors import forbidden
 from aiopslab.sim.core.kinds import Kind
 from aiopslab.sim.core.options import DeleteOptions, WriteOptions
@@ -214,13 +222,12 @@ class Admission:
     # Validating plugins ---------------------------------------------------------------------------------
 
     def _limits(self, attempt: Attempt) -> None:
-        if attempt.creates and attempt.kind.resource in ("pods", "persistentvolumeclaims"):
-            namespace = attempt.obj["metadata"]["namespace"]
-            limitranges.check(attempt.kind, attempt.obj, self._store.list("limitranges", namespace))
+        limitranges.admit(self._store, attempt.kind, attempt.obj, attempt.old, attempt.subresource)
+        claimresize.admit(self._store, attempt.kind, attempt.obj, attempt.old, attempt.subresource)
 
     def _quota(self, attempt: Attempt) -> None:
-        if attempt.creates and attempt.kind.namespaced:
-            quotas.check(self._store, attempt.kind, attempt.obj)
+        if attempt.kind.namespaced:
+            quotas.check(self._store, attempt.kind, attempt.obj, attempt.old, attempt.subresource)
 
 
 def mount_token(spec: Obj, volume: str) -> None:

@@ -38,6 +38,7 @@ from aiopslab.sim.core.recorder import EventSource, Recorder, expire_event
 from aiopslab.sim.core.selectors import FieldSelector, Selector
 from aiopslab.sim.core.store import Key
 from aiopslab.sim.core.tokens import Tokens
+from aiopslab.sim.core.validate.warnings import warn
 
 __all__ = ["Api", "ApiError", "DeleteOptions", "EventSource", "WriteOptions"]
 
@@ -288,9 +289,9 @@ class Api:
         new = self.admission.mutate(attempt)
         if kind.resource == "pods":
             new["status"]["qosClass"] = strategy.qos_class(new["spec"])
-        self._validate(attempt)
         if kind.resource == "services":
             attempt.obj = allocate_service(self.store, self.kernel.ids, new, None)
+        self._validate(attempt)
         if self.store.get(Key(kind.resource, namespace, name)) is not None:
             raise already_exists(kind, name)
         self.admission.validate(attempt)
@@ -378,19 +379,19 @@ class Api:
         attempt.obj = {**new, "metadata": meta}
 
     def _validate(self, attempt: Attempt) -> None:
-        kind, new = attempt.kind, attempt.obj
-        # These parts may change what an update of the whole pod may not; the result must be a valid pod.
-        old = None if attempt.subresource in strategy.POD_PARTS else attempt.old
+        kind, new, old, part = attempt.kind, attempt.obj, attempt.old, attempt.subresource
         shown = attempt.opts.served
         if shown is not None and shown.storage and not is_old_autoscaler(shown):
             before = None if old is None else outward(old, shown)
-            errors: list[Any] = list(validators.validate(outward(new, shown), shown, before))
+            errors: list[Any] = list(validators.validate(outward(new, shown), shown, before, part))
         else:
-            errors = list(validators.validate(new, kind, old))
+            errors = list(validators.validate(new, kind, old, part))
         if kind.crd is not None:
-            errors += self.custom.validate(kind, new, old, attempt.subresource)
+            errors += self.custom.validate(kind, new, old, part)
         if errors:
             raise invalid_object(kind, new["metadata"].get("name", ""), errors)
+        if attempt.opts.user is not None:
+            attempt.opts.warnings += warn(new, kind, old, part)
 
     def _store_new(self, attempt: Attempt) -> Obj:
         self._track(attempt)

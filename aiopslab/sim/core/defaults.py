@@ -177,15 +177,6 @@ def _service(obj: Obj) -> None:
         spec.setdefault("allocateLoadBalancerNodePorts", True)
     if kind != "ExternalName":
         spec.setdefault("internalTrafficPolicy", "Cluster")
-        _ip_families(spec)
-
-
-def _ip_families(spec: Obj) -> None:
-    """One IPv4 family on this single-stack cluster; headless services without selector get both."""
-    both = spec.get("clusterIP") == "None" and not spec.get("selector")
-    spec.setdefault("ipFamilyPolicy", "RequireDualStack" if both else "SingleStack")
-    families = ["IPv4", "IPv6"] if spec["ipFamilyPolicy"] == "RequireDualStack" and both else ["IPv4"]
-    spec.setdefault("ipFamilies", families)
 
 
 def _horizontal_pod_autoscaler(obj: Obj) -> None:

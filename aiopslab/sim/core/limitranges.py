@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from fractions import Fraction
 from typing import Any
 
 from aiopslab.sim.core.apierrors import forbidden
 from aiopslab.sim.core.kinds import Kind
-from aiopslab.sim.core.quantity import canonical, is_binary, parse, text
+from aiopslab.sim.core.quantity import canonical, parse, text
+from aiopslab.sim.core.store import Store
+from aiopslab.sim.core.totals import pod_total
 
 Obj = dict[str, Any]
 
 
 def fill_in(pod: Obj, ranges: list[Obj]) -> Obj:
-    """The pod with defaults of all ``Container`` ranges, and the annotation that names what was set."""
+    """The pod with defaults of all ``Container`` ranges, and the annotation that names what the last one set."""
+    for item in ranges:
+        pod = _filled(pod, item)
+    return pod
+
+
+def _filled(pod: Obj, item: Obj) -> Obj:
     defaults: Obj = {}
     requests: Obj = {}
-    for limit in _limits(ranges, "Container"):
+    for limit in _limits(item, "Container"):
         defaults |= limit.get("default") or {}
         requests |= limit.get("defaultRequest") or {}
     if not defaults and not requests:
         return pod
     spec, notes = dict(pod["spec"]), []
-    for field in ("containers", "initContainers"):
+    for field, what in (("containers", "container"), ("initContainers", "init container")):
         containers = []
         for container in spec.get(field) or []:
             container, set_ = _fill_container(container, requests, defaults)
-            what = "init container" if field == "initContainers" else "container"
             for kind in ("request", "limit"):
                 if set_[kind]:
                     notes.append(f"{', '.join(sorted(set_[kind]))} {kind} for {what} {container['name']}")
@@ -55,49 +60,74 @@ def _fill_container(container: Obj, requests: Obj, limits: Obj) -> tuple[Obj, di
     return {**container, "resources": resources}, done
 
 
-def check(kind: Kind, obj: Obj, ranges: list[Obj]) -> None:
-    """Raises 403 that lists everything out of range."""
-    errors: list[str] = []
-    if kind.resource == "persistentvolumeclaims":
-        usage = (obj["spec"].get("resources") or {}).get("requests") or {}
-        for limit in _limits(ranges, "PersistentVolumeClaim"):
-            errors += _bounds("PersistentVolumeClaim", limit, usage, usage)
-    else:
-        errors += _check_pod(obj, ranges)
-    if errors:
-        why = errors[0] if len(errors) == 1 else "[" + ", ".join(errors) + "]"
-        raise forbidden(kind, obj["metadata"]["name"], why)
+def admit(store: Store, kind: Kind, obj: Obj, old: Obj | None, subresource: str) -> None:
+    """Raises 403 that lists everything that a range does not allow. Of a changed object only changes count."""
+    pod = kind.resource == "pods" and (old is None or subresource == "resize")
+    claim = kind.resource == "persistentvolumeclaims" and not subresource
+    for item in store.list("limitranges", obj["metadata"]["namespace"]) if pod or claim else ():
+        errors = _check_pod(obj, item, old) if pod else _check_claim(obj, item, old)
+        if errors := list(dict.fromkeys(errors)):
+            why = errors[0] if len(errors) == 1 else "[" + ", ".join(errors) + "]"
+            raise forbidden(kind, obj["metadata"]["name"], why)
 
 
-def _check_pod(pod: Obj, ranges: list[Obj]) -> list[str]:
+def _check_claim(claim: Obj, item: Obj, old: Obj | None) -> list[str]:
+    what = "PersistentVolumeClaim"
+    usage = (claim["spec"].get("resources") or {}).get("requests") or {}
+    if old is not None and usage == ((old["spec"].get("resources") or {}).get("requests") or {}):
+        return []
     errors: list[str] = []
-    containers = pod["spec"].get("containers") or []
-    for item in ranges:
-        for limit in (item.get("spec") or {}).get("limits") or []:
-            if limit.get("type") == "Container":
-                for container in containers:
-                    resources = container.get("resources") or {}
-                    errors += _bounds(
-                        "Container", limit, resources.get("requests") or {}, resources.get("limits") or {}
-                    )
-            elif limit.get("type") == "Pod":
-                errors += _bounds("Pod", limit, _total(containers, "requests"), _total(containers, "limits"))
+    for limit in _limits(item, what):
+        for name, bound in sorted((limit.get("min") or {}).items()):
+            errors += _minimum(what, name, bound, usage, {})
+        for name, bound in sorted((limit.get("max") or {}).items()):
+            errors += _maximum_request(what, name, bound, usage)
     return errors
 
 
-def _bounds(what: str, limit: Obj, requests: Obj, limits: Obj) -> list[str]:
+def _check_pod(pod: Obj, item: Obj, old: Obj | None) -> list[str]:
+    errors: list[str] = []
+    spec, was = pod["spec"], (old or {}).get("spec") or {}
+    for limit in (item.get("spec") or {}).get("limits") or []:
+        if limit.get("type") == "Container":
+            for field in ("containers", "initContainers"):
+                before = {c["name"]: c.get("resources") or {} for c in was.get(field) or ()}
+                for container in spec.get(field) or ():
+                    resources = container.get("resources") or {}
+                    if before.get(container["name"]) != resources:
+                        errors += _bounds("Container", limit, resources)
+        elif limit.get("type") == "Pod" and (not was or _totals(was) != _totals(spec)):
+            errors += _bounds("Pod", limit, _totals(spec))
+    return errors
+
+
+def _totals(spec: Obj) -> Obj:
+    return {
+        field: {name: text(*amount) for name, amount in pod_total(spec, field, overhead=False).items()}
+        for field in ("requests", "limits")
+    }
+
+
+def _bounds(what: str, limit: Obj, resources: Obj) -> list[str]:
+    requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
     errors = []
     for name, bound in sorted((limit.get("min") or {}).items()):
         errors += _minimum(what, name, bound, requests, limits)
     for name, bound in sorted((limit.get("max") or {}).items()):
         errors += _maximum(what, name, bound, requests, limits)
-    for name, ratio in sorted((limit.get("maxLimitRequestRatio") or {}).items()):
-        if name in requests and name in limits and parse(requests[name]):
-            found = parse(limits[name]) / parse(requests[name])
-            if found > parse(ratio):
-                text_ = f"{name} max limit to request ratio per {what} is {ratio}"
-                errors.append(f"{text_}, but provided ratio is {float(found):f}")
+    for name, bound in sorted((limit.get("maxLimitRequestRatio") or {}).items()):
+        errors += _ratio(what, name, bound, requests, limits)
     return errors
+
+
+def _ratio(what: str, name: str, bound: Any, requests: Obj, limits: Obj) -> list[str]:
+    most = f"{name} max limit to request ratio per {what} is {canonical(bound)}, but"
+    if name not in requests or not parse(requests[name]):
+        return [f"{most} no request is specified or request is 0"]
+    if name not in limits or not parse(limits[name]):
+        return [f"{most} no limit is specified or limit is 0"]
+    found = parse(limits[name]) / parse(requests[name])
+    return [f"{most} provided ratio is {float(found):f}"] if found > parse(bound) else []
 
 
 def _minimum(what: str, name: str, bound: Any, requests: Obj, limits: Obj) -> list[str]:
@@ -113,29 +143,20 @@ def _minimum(what: str, name: str, bound: Any, requests: Obj, limits: Obj) -> li
 
 def _maximum(what: str, name: str, bound: Any, requests: Obj, limits: Obj) -> list[str]:
     high = f"maximum {name} usage per {what} is {canonical(bound)}"
-    if what == "PersistentVolumeClaim":
-        over = name in requests and parse(requests[name]) > parse(bound)
-        return [f"{high}, but request is {canonical(requests[name])}"] if over else []
     if name not in limits:
         return [f"{high}.  No limit is specified"]
     if parse(limits[name]) > parse(bound):
         return [f"{high}, but limit is {canonical(limits[name])}"]
-    if name in requests and parse(requests[name]) > parse(bound):
-        return [f"{high}, but request is {canonical(requests[name])}"]
-    return []
+    return _maximum_request(what, name, bound, requests) if name in requests else []
 
 
-def _total(containers: list[Obj], field: str) -> Obj:
-    totals: dict[str, tuple[Fraction, bool]] = {}
-    for container in containers:
-        for name, value in ((container.get("resources") or {}).get(field) or {}).items():
-            before, binary = totals.get(name, (Fraction(0), False))
-            totals[name] = (before + parse(value), binary or is_binary(value))
-    return {name: text(value, binary) for name, (value, binary) in totals.items()}
+def _maximum_request(what: str, name: str, bound: Any, requests: Obj) -> list[str]:
+    high = f"maximum {name} usage per {what} is {canonical(bound)}"
+    if name not in requests:
+        return [f"{high}.  No request is specified"]
+    over = parse(requests[name]) > parse(bound)
+    return [f"{high}, but request is {canonical(requests[name])}"] if over else []
 
 
-def _limits(ranges: list[Obj], type_: str) -> Iterator[Obj]:
-    for item in ranges:
-        for limit in (item.get("spec") or {}).get("limits") or []:
-            if limit.get("type") == type_:
-                yield limit
+def _limits(item: Obj, type_: str) -> list[Obj]:
+    return [limit for limit in (item.get("spec") or {}).get("limits") or [] if limit.get("type") == type_]

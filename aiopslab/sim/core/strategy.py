@@ -63,6 +63,8 @@ _FIRST_STATUS: dict[str, Obj] = {
 # Metadata that a client cannot set at creation.
 _SERVER_METADATA = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds",
                     "selfLink", "resourceVersion")  # fmt: skip
+# What a claim's ``dataSource`` may name (group last).
+_OLD_SOURCES = (("PersistentVolumeClaim", ""), ("VolumeSnapshot", "snapshot.storage.k8s.io"))
 
 
 def has_generation(kind: Kind) -> bool:
@@ -97,9 +99,23 @@ def prepare_create(kind: Kind, obj: Obj) -> Obj:
         meta["labels"] = {**(meta.get("labels") or {}), "kubernetes.io/metadata.name": meta.get("name", "")}
     if kind.resource == "persistentvolumeclaims":
         _add_finalizer(meta, "kubernetes.io/pvc-protection")
+        new["spec"] = _with_both_sources(obj.get("spec") or {})
     if kind.resource == "persistentvolumes":
         _add_finalizer(meta, "kubernetes.io/pv-protection")
     return new
+
+
+def _with_both_sources(spec: Obj) -> Obj:
+    """The spec of a claim with the old and the new field for what its volume is filled from."""
+    source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
+    spec = {k: v for k, v in spec.items() if k != "dataSource"}
+    if source is not None and (source.get("kind"), source.get("apiGroup") or "") in _OLD_SOURCES:
+        spec["dataSource"] = source  # others have always been ignored
+        if reference is None:
+            spec["dataSourceRef"] = dict(source)
+    elif reference is not None and not reference.get("namespace"):
+        spec["dataSource"] = {k: v for k, v in reference.items() if k != "namespace"}
+    return spec
 
 
 def select_own_pods(job: Obj) -> Obj:
@@ -143,6 +159,9 @@ def asked(obj: Obj) -> Obj:
     return {k: v for k, v in obj.items() if k not in ("metadata", "status", "apiVersion", "kind")}
 
 
+RESIZE_FIELDS = ("resources", "resizePolicy")
+
+
 def qos_class(spec: Obj) -> str:
     """Guaranteed, Burstable or BestEffort from the containers' cpu and memory."""
     containers = [*(spec.get("containers") or []), *(spec.get("initContainers") or [])]
@@ -177,12 +196,17 @@ def _with_ephemeral(new: Obj, old: Obj) -> Obj:
 
 
 def _with_resources(new: Obj, old: Obj) -> Obj:
-    wanted = {c.get("name"): c for c in new.get("containers") or []}
-    resized = []
-    for container in old["containers"]:
-        resources = (wanted.get(container["name"]) or container).get("resources", {})
-        resized.append({**container, "resources": resources})
-    return {**old, "containers": resized}
+    resized = dict(old)
+    for field in ("containers", "initContainers"):
+        wanted = {c.get("name"): c for c in new.get(field) or []}
+        if field in old:
+            resized[field] = [_resized(one, wanted.get(one["name"], one)) for one in old[field] or ()]
+    return resized
+
+
+def _resized(container: Obj, wanted: Obj) -> Obj:
+    kept = {k: v for k, v in container.items() if k not in RESIZE_FIELDS}
+    return {**kept, **{k: wanted[k] for k in RESIZE_FIELDS if k in wanted}}
 
 
 # Subresources that change one part of a pod's spec: (new spec, old spec) -> spec.

@@ -180,30 +180,6 @@ def _refused(causes: list[Cause]) -> Exception:
     return error
 
 
-def add_ephemeral(api: Api, pod: Obj, new: Obj, opts: WriteOptions) -> Obj:
-    """Take the ephemeral containers of ``new``; existing ones may not change or go."""
-    before = pod["spec"].get("ephemeralContainers") or []
-    after = (new.get("spec") or {}).get("ephemeralContainers") or []
-    by_name = {c["name"]: c for c in after}
-    meta = pod["metadata"]
-    for old in before:
-        if old["name"] not in by_name:
-            message = "Forbidden: existing ephemeral containers may not be removed"
-            raise invalid(
-                ("Pod", ""), meta["name"], [Cause("FieldValueForbidden", message, "spec.ephemeralContainers")]
-            )
-    taken = {c["name"] for c in pod["spec"]["containers"] + (pod["spec"].get("initContainers") or [])}
-    for index, container in enumerate(after):
-        if container.get("name") in taken:
-            field = f"spec.ephemeralContainers[{index}].name"
-            raise invalid(
-                ("Pod", ""),
-                meta["name"],
-                [Cause("FieldValueDuplicate", f'Duplicate value: "{container["name"]}"', field)],
-            )
-    return api.update("pods", meta["namespace"], meta["name"], new, opts, "ephemeralcontainers")
-
-
 # ServiceAccount tokens -----------------------------------------------------------------------------------
 
 

@@ -79,7 +79,8 @@ async def ephemeral_containers(call: Call) -> web.Response:
         patch_type, patch, _ = bodies.read_patch(await call.request.read(), content_type, kind)
         options = call.write_options("patch", patch_type)
         new = patched(kind, pod, "merge" if patch_type == "apply" else patch_type, patch)
-    return call.respond(subresources.add_ephemeral(api, pod, new, options))
+    name = call.info.name
+    return call.respond(api.update("pods", call.namespace, name, new, options, "ephemeralcontainers"))
 
 
 async def finalize(call: Call) -> web.Response:

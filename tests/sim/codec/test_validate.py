@@ -16,9 +16,12 @@ from aiopslab.sim.core.schema import Gvk, gvk_of
 from aiopslab.sim.core.validate import FieldError, validate
 from aiopslab.sim.core.validate.cron import schedule_error
 from aiopslab.sim.core.validate.values import qualified_name
+from aiopslab.sim.core.validate.warnings import warn
 
 Obj = dict[str, Any]
-INVALID = list(yaml.safe_load_all((Path(__file__).parent / "golden" / "invalid.yaml").read_text()))
+GOLDEN = Path(__file__).parent / "golden"
+INVALID = list(yaml.safe_load_all((GOLDEN / "invalid.yaml").read_text()))
+WARNED = list(yaml.safe_load_all((GOLDEN / "warnings.yaml").read_text()))
 POD: Obj = {
     "apiVersion": "v1",
     "kind": "Pod",
@@ -32,7 +35,10 @@ def ready(obj: Obj) -> Obj:
     made = clone(obj)
     if made["kind"] == "Namespace":
         made["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = made["metadata"]["name"]
-    return default(job_selector(made, "u") if made["kind"] == "Job" else made, gvk_of(made))
+    if made["kind"] == "Job":
+        made["metadata"]["uid"] = "u"
+        made = job_selector(made, "u")
+    return default(made, gvk_of(made))
 
 
 def errors(obj: Obj, old: Obj | None = None) -> list[str]:
@@ -43,6 +49,14 @@ def errors(obj: Obj, old: Obj | None = None) -> list[str]:
 @pytest.mark.parametrize("row", INVALID, ids=lambda row: row["object"]["kind"])
 def test_errors_of_new_objects(row: Obj) -> None:
     assert errors(ready(row["object"])) == row["errors"]
+
+
+@pytest.mark.parametrize("row", WARNED, ids=lambda row: row["object"]["kind"])
+def test_warnings_of_new_objects(row: Obj) -> None:
+    obj = ready(row["object"])
+    assert errors(obj) == []
+    assert warn(obj, gvk_of(obj), None, "") == row["warnings"]
+    assert warn(obj, gvk_of(obj), None, "status") == []
 
 
 def test_reasons_of_causes() -> None:
@@ -78,13 +92,14 @@ def changed(obj: Obj, path: str, value: Any) -> Obj:
     return made
 
 
+ADDED = ["spec.containers: Forbidden: pod updates may not add or remove containers"]
 UPDATES = [
     ("metadata.labels", {"a": "b"}, []),
     ("spec.containers.0.image", "x:2", []),
     ("spec.activeDeadlineSeconds", 30, []),
     ("spec.tolerations", [{"key": "a", "operator": "Exists"}], []),
     ("spec.containers.0.image", "", ["spec.containers[0].image: Required value"]),
-    ("spec.containers", [], ["spec.containers: Forbidden: pod updates may not add or remove containers"]),
+    ("spec.containers", [{**POD["spec"]["containers"][0], "name": n} for n in "cd"], ADDED),
     ("metadata.name", "other", ['metadata.name: Invalid value: "other": field is immutable']),
 ]
 
@@ -92,7 +107,7 @@ UPDATES = [
 @pytest.mark.parametrize(("path", "value", "wanted"), UPDATES)
 def test_pod_updates(path: str, value: Any, wanted: list[str]) -> None:
     old = ready(POD)
-    assert errors(changed(old, path, value), old) == wanted
+    assert errors(ready(changed(old, path, value)), old) == wanted
 
 
 def test_a_forbidden_pod_update_shows_the_difference() -> None:
@@ -100,7 +115,7 @@ def test_a_forbidden_pod_update_shows_the_difference() -> None:
     (found,) = errors(changed(old, "spec.containers.0.command", ["sh"]), old)
     assert found.startswith("spec: Forbidden: pod updates may not change fields other than `spec.containers[*]")
     assert "\n@@ " in found
-    assert '+   "command": [' in found
+    assert '+   "Command": [' in found
 
 
 IMMUTABLE = [
@@ -115,7 +130,8 @@ IMMUTABLE = [
         {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"},
          "spec": {"ports": [{"port": 80}], "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"]}},
         "spec.clusterIPs", ["None"],
-        ['spec.clusterIPs[0]: Invalid value: ["None"]: may not change once set'],
+        ['spec.clusterIPs[0]: Invalid value: ["None"]: may not change once set',
+         'spec.clusterIPs: Invalid value: ["None"]: first value must match `clusterIP`'],
     ),
     (
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"a": "1"}, "immutable": True},
@@ -145,6 +161,15 @@ IMMUTABLE = [
          "'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' "
          "are forbidden"],
     ),
+    (
+        {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c"}, "spec": {
+            "accessModes": ["ReadWriteOnce"], "storageClassName": "a", "resources": {"requests": {"storage": 1}}}},
+        "spec.storageClassName", "b",
+        ["spec: Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName "
+         'for bound claims\n@@ -10,7 +10,7 @@\n   }\n  },\n  "VolumeName": "",\n- "StorageClassName": "a",\n'
+         '+ "StorageClassName": "b",\n  "VolumeMode": "Filesystem",\n  "DataSource": null,\n'
+         '  "DataSourceRef": null,\n'],
+    ),
 ]  # fmt: skip
 
 
@@ -159,7 +184,8 @@ def test_a_replaced_job_lacks_selector_and_template_labels() -> None:
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"template": {
         "spec": {**POD["spec"], "restartPolicy": "Never"}}}}  # fmt: skip
     old = ready(job)
-    found = errors(default(job, Gvk("batch", "v1", "Job")), old)
+    new = {**job, "metadata": old["metadata"]}
+    found = errors(default(new, Gvk("batch", "v1", "Job")), old)
     assert [line.split(": {")[0] for line in found] == [
         "spec.selector: Required value",
         "spec.template.metadata.labels: Invalid value: null: `selector` does not match template `labels`",

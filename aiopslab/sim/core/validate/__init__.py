@@ -16,29 +16,39 @@ from aiopslab.sim.core.validate import (
     cluster,
     config,
     definitions,
+    events,
     extensions,
+    ingress,
+    limits,
     network,
     policy,
     rbac,
+    services,
+    storage,
     values,
     workloads,
 )
 from aiopslab.sim.core.validate.errors import Errors, FieldError
 from aiopslab.sim.core.validate.meta import check_meta
-from aiopslab.sim.core.validate.pod import check_pod
+from aiopslab.sim.core.validate.podupdates import PARTS, check_any_pod
 
 __all__ = ["FieldError", "validate"]
 
 Obj = dict[str, Any]
 Check = Callable[[Errors, Obj, Obj | None], None]
 _CHECKS: dict[tuple[str, str], Check] = {
-    ("", "Pod"): check_pod,
+    ("", "Pod"): check_any_pod,
     **workloads.CHECKS,
     **batch.CHECKS,
+    **services.CHECKS,
     **network.CHECKS,
+    **ingress.CHECKS,
     **config.CHECKS,
     **definitions.CHECKS,
     **cluster.CHECKS,
+    **events.CHECKS,
+    **storage.CHECKS,
+    **limits.CHECKS,
     **policy.CHECKS,
     **rbac.CHECKS,
     **admission.CHECKS,
@@ -55,12 +65,17 @@ _NAME_RULES: dict[tuple[str, str], Callable[[str], list[str]]] = {
 }
 
 
-def validate(obj: Obj, kind: KindLike, old: Obj | None = None) -> list[FieldError]:
-    """All errors of a new object (``old`` None) or of a change, in the order in which the server lists them."""
+def validate(obj: Obj, kind: KindLike, old: Obj | None = None, subresource: str = "") -> list[FieldError]:
+    """All errors of a new object (``old`` None) or of a change, in the order in which the server lists them.
+
+    Writes of ``status`` leave the rest as it is, so only the metadata is looked at.
+    """
     errors = Errors()
     key = (kind.group, kind.kind)
     check_meta(errors, obj, old, _NAME_RULES.get(key, values.dns_subdomain))
     check = _CHECKS.get(key)
-    if check is not None and getattr(kind, "crd", None) is None:
+    if key == ("", "Pod"):
+        check = PARTS.get(subresource, check)
+    if check is not None and subresource != "status" and getattr(kind, "crd", None) is None:
         check(errors, obj, old)
     return list(errors)

@@ -14,6 +14,7 @@ Obj = dict[str, Any]
 DATA_MAX_BYTES = 1024 * 1024
 FROZEN_DETAIL = "field is immutable when `immutable` is set"
 SERVICE_ACCOUNT_NAME = "kubernetes.io/service-account.name"
+_CUT_SHORT = "unexpected end of JSON input"
 # Keys that a typed Secret cannot do without.
 SECRET_KEYS = {
     "kubernetes.io/tls": ("tls.crt", "tls.key"),
@@ -68,7 +69,7 @@ def _secret(errors: Errors, obj: Obj, old: Obj | None) -> None:
     if size > DATA_MAX_BYTES:
         errors.too_long("data", DATA_MAX_BYTES)
     for key in SECRET_KEYS.get(kind, ()):
-        if key not in data:
+        if key not in data or (key == "ssh-privatekey" and not data[key]):
             errors.required(f"data[{key}]")
         elif key.startswith(".docker"):
             _check_json(errors, key, data[key])
@@ -81,11 +82,20 @@ def _secret(errors: Errors, obj: Obj, old: Obj | None) -> None:
         errors.required("data[password]")
 
 
-def _check_json(errors: Errors, key: str, text: str) -> None:
+def _check_json(errors: Errors, key: str, encoded: str) -> None:
+    """The file must be a JSON object; said as Go's decoder says it."""
+    text, problem = base64.b64decode(encoded).decode(errors="replace"), ""
     try:
-        json.loads(base64.b64decode(text))
-    except ValueError:
-        errors.invalid(f"data[{key}]", "<secret contents redacted>", "invalid character in JSON")
+        found = json.loads(text)
+    except json.JSONDecodeError as error:
+        rest = text[error.pos :].lstrip()
+        problem = f"invalid character '{rest[0]}' looking for beginning of value" if rest else _CUT_SHORT
+    else:
+        kinds = {list: "array", str: "string", bool: "bool", int: "number", float: "number"}
+        if kind := kinds.get(type(found)):
+            problem = f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
+    if problem:
+        errors.invalid(f"data[{key}]", "<secret contents redacted>", problem)
 
 
 CHECKS: dict[tuple[str, str], Callable[[Errors, Obj, Obj | None], None]] = {

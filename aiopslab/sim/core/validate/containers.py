@@ -1,87 +1,121 @@
-"""Containers: names, images, ports, environment, mounts, probes, resources."""
+"""Containers: names, images, ports, mounts, resources, security contexts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from aiopslab.sim.core.validate import values
+from aiopslab.sim.core.validate.environment import check_env, check_env_from
 from aiopslab.sim.core.validate.errors import Errors
-from aiopslab.sim.core.validate.resources import check_resources
+from aiopslab.sim.core.validate.probes import PROBES, check_hooks
+from aiopslab.sim.core.validate.resources import check_claim_names, check_resources
+from aiopslab.sim.core.validate.security import check_container_security
 
 Obj = dict[str, Any]
 PROTOCOLS = ("SCTP", "TCP", "UDP")
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
-MESSAGE_POLICIES = ("FallbackToLogsOnError", "File")
-PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
-PROBE_NUMBERS = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold")
-ENV_FIELDS = (
-    "metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName",
-    "status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs",
-)  # fmt: skip
-# Paths that exist on a pod, though not all of them may be used in an environment variable.
-POD_FIELDS = (
-    *ENV_FIELDS, "metadata.annotations", "metadata.labels", "spec.restartPolicy", "spec.schedulerName",
-    "spec.hostNetwork", "status.phase",
-)  # fmt: skip
-RESOURCE_FIELDS = (
-    "limits.cpu", "limits.ephemeral-storage", "limits.memory",
-    "requests.cpu", "requests.ephemeral-storage", "requests.memory",
-)  # fmt: skip
-KEYED = ("metadata.annotations", "metadata.labels")
+MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
+RESTART_POLICIES = ("Always", "Never", "OnFailure")
+RESIZABLE, RESIZE_POLICIES = ("cpu", "memory"), ("NotRequired", "RestartContainer")
+PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
+READ_ONLY_MODES = ("Disabled", "Enabled", "IfPossible")
+# What only containers may have that a pod relies on.
+NOT_EPHEMERAL = ("ports", "resources", "resizePolicy", "restartPolicy", *PROBES, "lifecycle")
+NO_EPHEMERAL = "cannot be set for an Ephemeral Container"
+PADDED = "must not have leading or trailing whitespace"
 
 
-def check_containers(errors: Errors, spec: Obj, volumes: Iterable[str], path: str) -> None:
+@dataclass(slots=True)
+class PodParts:
+    """What of its pod a container's validity depends on. ``volumes`` maps names to source types."""
+
+    volumes: Mapping[str, str]
+    claims: tuple[str, ...] = ()
+    restart_policy: str = "Always"
+    grace_s: int | None = None
+    host_users: bool = True
+    names: set[str] = field(default_factory=set)
+
+
+def check_containers(errors: Errors, spec: Obj, parts: PodParts, path: str) -> None:
     """Ordinary, init and ephemeral containers of a pod spec."""
     ordinary = spec.get("containers") or []
-    known = set(volumes)
     if not ordinary:
         errors.required(f"{path}.containers")
-    names: set[str] = set()
     for index, container in enumerate(ordinary):
         where = f"{path}.containers[{index}]"
-        _check_container(errors, container, known, where)
-        _check_unique(errors, container, names, where)
-        _check_hooks(errors, container, where, probes=True)
-        if container.get("restartPolicy") not in (None, "Always", "OnFailure", "Never"):
-            policies = ("Always", "Never", "OnFailure")
-            errors.not_supported(f"{where}.restartPolicy", container["restartPolicy"], policies)
+        _check_container(errors, container, parts, where)
+        _check_unique(errors, container, parts.names, where)
+        check_hooks(errors, container, where, parts.grace_s)
+        _check_restart_policy(errors, container, where)
     _check_host_ports(errors, ordinary, f"{path}.containers")
     for index, container in enumerate(spec.get("initContainers") or ()):
-        where = f"{path}.initContainers[{index}]"
-        _check_container(errors, container, known, where)
-        _check_unique(errors, container, names, where)
-        sidecar = container.get("restartPolicy") == "Always"
-        if sidecar:
-            _check_hooks(errors, container, where, probes=True)
-        else:
-            for field in ("lifecycle", *PROBES):
-                if container.get(field) is not None:
-                    detail = "may not be set for init containers without restartPolicy=Always"
-                    errors.forbidden(f"{where}.{field}", detail)
+        _check_init(errors, container, parts, f"{path}.initContainers[{index}]")
+        _check_host_ports(errors, [container], f"{path}.initContainers")
+    others = set(parts.names)
     for index, container in enumerate(spec.get("ephemeralContainers") or ()):
-        where = f"{path}.ephemeralContainers[{index}]"
-        _check_container(errors, container, known, where)
-        _check_unique(errors, container, names, where)
+        _check_ephemeral(errors, container, parts, others, f"{path}.ephemeralContainers[{index}]")
+
+
+def _check_restart_policy(errors: Errors, container: Obj, path: str) -> None:
+    policy = container.get("restartPolicy")
+    if policy is not None and policy not in RESTART_POLICIES:
+        errors.not_supported(f"{path}.restartPolicy", policy, RESTART_POLICIES)
+
+
+def _check_init(errors: Errors, container: Obj, parts: PodParts, path: str) -> None:
+    _check_container(errors, container, parts, path)
+    _check_restart_policy(errors, container, path)
+    _check_unique(errors, container, parts.names, path)
+    if container.get("restartPolicy") == "Always":
+        check_hooks(errors, container, path, parts.grace_s)
+        return
+    for name in ("lifecycle", *PROBES):
+        if container.get(name) is not None:
+            errors.forbidden(f"{path}.{name}", "may not be set for init containers without restartPolicy=Always")
+
+
+def _check_ephemeral(errors: Errors, container: Obj, parts: PodParts, others: set[str], path: str) -> None:
+    _check_container(errors, container, parts, path)
+    check_padding(errors, container, path)
+    _check_unique(errors, container, parts.names, path)
+    target = container.get("targetContainerName", "")
+    if target and target not in others:
+        errors.not_found(f"{path}.targetContainerName", target)
+    for name in NOT_EPHEMERAL:
+        if container.get(name):
+            errors.forbidden(f"{path}.{name}", NO_EPHEMERAL)
+    for index, mount in enumerate(container.get("volumeMounts") or ()):
+        for name in ("subPath", "subPathExpr"):
+            if mount.get(name):
+                errors.forbidden(f"{path}.volumeMounts[{index}].{name}", NO_EPHEMERAL)
 
 
 def _check_unique(errors: Errors, container: Obj, names: set[str], path: str) -> None:
     name = container.get("name", "")
     if name in names:
         errors.duplicate(f"{path}.name", name)
-    names.add(name)
+    if name:
+        names.add(name)
 
 
-def _check_container(errors: Errors, container: Obj, volumes: set[str], path: str) -> None:
-    name, image = container.get("name", ""), container.get("image", "")
+def check_padding(errors: Errors, container: Obj, path: str) -> None:
+    """Images of pods, unlike those of templates, have no blanks around them."""
+    image = container.get("image", "")
+    if image.strip() != image:
+        errors.invalid(f"{path}.image", image, PADDED)
+
+
+def _check_container(errors: Errors, container: Obj, parts: PodParts, path: str) -> None:
+    name = container.get("name", "")
     if not name:
         errors.required(f"{path}.name")
     else:
         errors.invalid_each(f"{path}.name", name, values.dns_label(name))
-    if not image:
+    if not container.get("image"):
         errors.required(f"{path}.image")
-    elif image.strip() != image:
-        errors.invalid(f"{path}.image", image, "must not have leading or trailing whitespace")
     policy = container.get("terminationMessagePolicy", "")
     if not policy:
         errors.required(f"{path}.terminationMessagePolicy")
@@ -89,15 +123,24 @@ def _check_container(errors: Errors, container: Obj, volumes: set[str], path: st
         errors.not_supported(f"{path}.terminationMessagePolicy", policy, MESSAGE_POLICIES)
     _check_ports(errors, container.get("ports") or [], f"{path}.ports")
     check_env(errors, container.get("env") or [], f"{path}.env")
-    _check_env_from(errors, container.get("envFrom") or [], f"{path}.envFrom")
-    _check_mounts(errors, container.get("volumeMounts") or [], volumes, f"{path}.volumeMounts")
-    pull = container.get("imagePullPolicy", "")
-    if not pull:
-        errors.required(f"{path}.imagePullPolicy")
-    elif pull not in PULL_POLICIES:
-        errors.not_supported(f"{path}.imagePullPolicy", pull, PULL_POLICIES)
-    check_resources(errors, container.get("resources") or {}, f"{path}.resources")
-    _check_security(errors, container.get("securityContext") or {}, f"{path}.securityContext")
+    check_env_from(errors, container.get("envFrom") or [], f"{path}.envFrom")
+    _check_mounts(errors, container, parts.volumes, f"{path}.volumeMounts")
+    _check_devices(errors, container, parts.volumes, f"{path}.volumeDevices")
+    check_pull_policy(errors, container.get("imagePullPolicy", ""), f"{path}.imagePullPolicy")
+    resources = container.get("resources") or {}
+    check_resources(errors, resources, f"{path}.resources")
+    check_claim_names(errors, resources.get("claims") or [], parts.claims, f"{path}.resources.claims")
+    _check_resize(errors, container.get("resizePolicy") or [], parts.restart_policy, f"{path}.resizePolicy")
+    context = container.get("securityContext") or {}
+    check_container_security(errors, context, f"{path}.securityContext", host_users=parts.host_users)
+
+
+def check_pull_policy(errors: Errors, policy: str, path: str) -> None:
+    """When an image is pulled."""
+    if not policy:
+        errors.required(path)
+    elif policy not in PULL_POLICIES:
+        errors.not_supported(path, policy, PULL_POLICIES)
 
 
 def _check_ports(errors: Errors, ports: list[Obj], path: str) -> None:
@@ -137,93 +180,10 @@ def _check_host_ports(errors: Errors, containers: list[Obj], path: str) -> None:
             taken.add(key)
 
 
-def check_env(errors: Errors, env: list[Obj], path: str) -> None:
-    """Environment variables."""
-    for index, variable in enumerate(env):
-        where, name = f"{path}[{index}]", variable.get("name", "")
-        if not name:
-            errors.required(f"{where}.name")
-        else:
-            errors.invalid_each(f"{where}.name", name, values.env_name(name))
-        if variable.get("valueFrom") is not None:
-            _check_env_source(errors, variable, f"{where}.valueFrom")
-
-
-def _check_env_source(errors: Errors, variable: Obj, path: str) -> None:
-    source = variable["valueFrom"]
-    given = 0
-    if (field := source.get("fieldRef")) is not None:
-        given += 1
-        check_field_ref(errors, field, f"{path}.fieldRef", ENV_FIELDS)
-    if (resource := source.get("resourceFieldRef")) is not None:
-        given += 1
-        _check_resource_ref(errors, resource, f"{path}.resourceFieldRef")
-    for name in ("configMapKeyRef", "secretKeyRef"):
-        reference = source.get(name)
-        if reference is None:
-            continue
-        given += 1
-        if not reference.get("name"):
-            errors.required(f"{path}.{name}.name")
-        key = reference.get("key", "")
-        if not key:
-            errors.required(f"{path}.{name}.key")
-        else:
-            errors.invalid_each(f"{path}.{name}.key", key, values.config_key(key))
-    if not given:
-        detail = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
-        errors.invalid(path, "", detail)
-    elif variable.get("value"):
-        errors.invalid(path, "", "may not be specified when `value` is not empty")
-    elif given > 1:
-        errors.invalid(path, "", "may not have more than one field specified at a time")
-
-
-def check_field_ref(errors: Errors, reference: Obj, path: str, supported: Iterable[str]) -> None:
-    """A ``fieldRef`` of the downward API; ``supported`` are the paths that its use allows."""
-    field = reference.get("fieldPath", "")
-    if not reference.get("apiVersion"):
-        errors.required(f"{path}.apiVersion")
-        return
-    if not field:
-        errors.required(f"{path}.fieldPath")
-        return
-    base, bracket, _ = field.partition("['")
-    if bracket and base in KEYED:
-        return
-    if field not in POD_FIELDS:
-        detail = f"error converting fieldPath: field label not supported: {field}"
-        errors.invalid(f"{path}.fieldPath", field, detail)
-    elif field not in supported:
-        errors.not_supported(f"{path}.fieldPath", field, sorted(supported))
-
-
-def _check_resource_ref(errors: Errors, reference: Obj, path: str) -> None:
-    resource = reference.get("resource", "")
-    if not resource:
-        errors.required(f"{path}.resource")
-    elif resource not in RESOURCE_FIELDS and not resource.partition(".")[2].startswith("hugepages-"):
-        errors.not_supported(f"{path}.resource", resource, RESOURCE_FIELDS)
-
-
-def _check_env_from(errors: Errors, sources: list[Obj], path: str) -> None:
-    for index, source in enumerate(sources):
-        where = f"{path}[{index}]"
-        if source.get("prefix"):
-            errors.invalid_each(f"{where}.prefix", source["prefix"], values.env_name(source["prefix"]))
-        given = [name for name in ("configMapRef", "secretRef") if source.get(name) is not None]
-        for name in given:
-            if not source[name].get("name"):
-                errors.required(f"{where}.{name}.name")
-        if not given:
-            errors.invalid(where, "", "must specify one of: `configMapRef` or `secretRef`")
-        elif len(given) > 1:
-            errors.invalid(where, "", "may not have more than one field specified at a time")
-
-
-def _check_mounts(errors: Errors, mounts: list[Obj], volumes: set[str], path: str) -> None:
+def _check_mounts(errors: Errors, container: Obj, volumes: Mapping[str, str], path: str) -> None:
+    devices = container.get("volumeDevices") or []
     taken: set[str] = set()
-    for index, mount in enumerate(mounts):
+    for index, mount in enumerate(container.get("volumeMounts") or ()):
         where, name, target = f"{path}[{index}]", mount.get("name", ""), mount.get("mountPath", "")
         if not name:
             errors.required(f"{where}.name")
@@ -231,92 +191,85 @@ def _check_mounts(errors: Errors, mounts: list[Obj], volumes: set[str], path: st
             errors.not_found(f"{where}.name", name)
         if not target:
             errors.required(f"{where}.mountPath")
-        elif target in taken:
+        if target in taken:
             errors.invalid(f"{where}.mountPath", target, "must be unique")
         taken.add(target)
-        for field in ("subPath", "subPathExpr"):
-            inner = mount.get(field, "")
-            if inner.startswith("/"):
-                errors.invalid(f"{where}.{field}", inner, "must be a relative path")
-            elif ".." in inner.split("/"):
-                errors.invalid(f"{where}.{field}", inner, "must not contain '..'")
+        if any(device.get("name") == name for device in devices):
+            errors.invalid(f"{where}.name", name, "must not already exist in volumeDevices")
+        if any(device.get("devicePath") == target for device in devices):
+            errors.invalid(f"{where}.mountPath", target, "must not already exist as a path in volumeDevices")
+        _check_sub_paths(errors, mount, where, path, in_image=volumes.get(name) == "image")
+        _check_propagation(errors, mount, container, path)
 
 
-def _check_security(errors: Errors, context: Obj, path: str) -> None:
-    for field in ("runAsUser", "runAsGroup"):
-        value = context.get(field)
-        if value is not None and not 0 <= value <= values.INT32_MAX:
-            errors.invalid(f"{path}.{field}", value, "must be between 0 and 2147483647, inclusive")
-    if context.get("allowPrivilegeEscalation") is False and context.get("privileged"):
-        detail = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
-        errors.invalid(path, context, detail)
+def _check_sub_paths(errors: Errors, mount: Obj, path: str, mounts: str, *, in_image: bool) -> None:
+    """``subPath`` and ``subPathExpr``. The server's messages about their form do not say which mount is meant."""
+    for name in ("subPath", "subPathExpr"):
+        inner = mount.get(name, "")
+        if inner and in_image:
+            errors.invalid(f"{path}.{name}", inner, "not allowed in image volume sources")
+        if name == "subPathExpr" and inner and mount.get("subPath"):
+            errors.invalid(f"{path}.{name}", inner, "subPathExpr and subPath are mutually exclusive")
+        values.check_descending(errors, f"{mounts}.{name}", inner)
 
 
-def _check_hooks(errors: Errors, container: Obj, path: str, *, probes: bool) -> None:
-    lifecycle = container.get("lifecycle") or {}
-    for name in ("postStart", "preStop"):
-        if lifecycle.get(name) is not None:
-            _check_handler(errors, lifecycle[name], f"{path}.lifecycle.{name}")
-    for name in PROBES if probes else ():
-        if container.get(name) is not None:
-            _check_probe(errors, container[name], f"{path}.{name}")
-            successes = container[name].get("successThreshold", 1)
-            if name != "readinessProbe" and successes != 1:
-                errors.invalid(f"{path}.{name}.successThreshold", successes, "must be 1")
+def _check_propagation(errors: Errors, mount: Obj, container: Obj, path: str) -> None:
+    mode, read_only = mount.get("mountPropagation"), mount.get("recursiveReadOnly")
+    if mode is not None and mode not in PROPAGATIONS:
+        errors.not_supported(f"{path}.mountPropagation", mode, PROPAGATIONS)
+    if mode == "Bidirectional" and not (container.get("securityContext") or {}).get("privileged"):
+        detail = "Bidirectional mount propagation is available only to privileged containers"
+        errors.forbidden(f"{path}.mountPropagation", detail)
+    if read_only is not None and read_only not in READ_ONLY_MODES:
+        errors.not_supported(f"{path}.recursiveReadOnly", read_only, READ_ONLY_MODES)
+    elif read_only in ("Enabled", "IfPossible"):
+        if not mount.get("readOnly"):
+            errors.forbidden(f"{path}.recursiveReadOnly", "may only be specified when readOnly is true")
+        if mode not in (None, "None"):
+            detail = "may only be specified when mountPropagation is None or not specified"
+            errors.forbidden(f"{path}.recursiveReadOnly", detail)
 
 
-def _check_probe(errors: Errors, probe: Obj, path: str) -> None:
-    _check_handler(errors, probe, path)
-    values.check_non_negative(errors, probe, path, *PROBE_NUMBERS)
-    grace = probe.get("terminationGracePeriodSeconds")
-    if grace is not None and grace <= 0:
-        errors.invalid(f"{path}.terminationGracePeriodSeconds", grace, "must be greater than 0")
+def _check_devices(errors: Errors, container: Obj, volumes: Mapping[str, str], path: str) -> None:
+    mounts = container.get("volumeMounts") or []
+    names: set[str] = set()
+    paths: set[str] = set()
+    for index, device in enumerate(container.get("volumeDevices") or ()):
+        where, name, target = f"{path}[{index}]", device.get("name", ""), device.get("devicePath", "")
+        if not name:
+            errors.required(f"{where}.name")
+        if name in names:
+            errors.invalid(f"{where}.name", name, "must be unique")
+        if name not in volumes:
+            errors.not_found(f"{where}.name", name)
+        elif volumes[name] not in ("persistentVolumeClaim", "ephemeral"):
+            detail = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"
+            errors.invalid(f"{where}.name", name, detail)
+        if not target:
+            errors.required(f"{where}.devicePath")
+        if target in paths:
+            errors.invalid(f"{where}.devicePath", target, "must be unique")
+        if ".." in target.split("/"):
+            errors.invalid(f"{where}.devicePath", target, "can not contain backsteps ('..')")
+        if any(mount.get("name") == name for mount in mounts):
+            errors.invalid(f"{where}.name", name, "must not already exist in volumeMounts")
+        if any(mount.get("mountPath") == target for mount in mounts):
+            errors.invalid(f"{where}.devicePath", target, "must not already exist as a path in volumeMounts")
+        names.add(name)
+        paths.add(target)
 
 
-def _check_handler(errors: Errors, handler: Obj, path: str) -> None:
-    checks = (
-        ("exec", _check_exec),
-        ("httpGet", _check_http),
-        ("tcpSocket", _check_tcp),
-        ("grpc", _check_grpc),
-        ("sleep", _check_sleep),
-    )
-    given = 0
-    for name, check in checks:
-        if handler.get(name) is None:
-            continue
-        given += 1
-        if given > 1:
-            errors.forbidden(f"{path}.{name}", "may not specify more than 1 handler type")
-        else:
-            check(errors, handler[name], f"{path}.{name}")
-    if not given:
-        errors.required(path, "must specify a handler type")
-
-
-def _check_exec(errors: Errors, action: Obj, path: str) -> None:
-    if not action.get("command"):
-        errors.required(f"{path}.command")
-
-
-def _check_http(errors: Errors, action: Obj, path: str) -> None:
-    if not action.get("path"):
-        errors.required(f"{path}.path")
-    values.check_port_or_name(errors, f"{path}.port", action.get("port"))
-    if action.get("scheme") not in ("HTTP", "HTTPS"):
-        errors.not_supported(f"{path}.scheme", action.get("scheme", ""), ("HTTP", "HTTPS"))
-
-
-def _check_tcp(errors: Errors, action: Obj, path: str) -> None:
-    values.check_port_or_name(errors, f"{path}.port", action.get("port"))
-
-
-def _check_grpc(errors: Errors, action: Obj, path: str) -> None:
-    number = action.get("port", 0)
-    errors.invalid_each(f"{path}.port", number, values.port_number(number))
-
-
-def _check_sleep(errors: Errors, action: Obj, path: str) -> None:
-    seconds = action.get("seconds", 0)
-    if seconds < 0:
-        errors.invalid(path, seconds, "must be greater than 0 and less than terminationGracePeriodSeconds")
+def _check_resize(errors: Errors, policies: list[Obj], restart_policy: str, path: str) -> None:
+    seen: set[str] = set()
+    for index, item in enumerate(policies):
+        name, policy = item.get("resourceName", ""), item.get("restartPolicy", "")
+        if name in seen:
+            errors.duplicate(f"{path}[{index}]", name)
+        seen.add(name)
+        for value, known in ((name, RESIZABLE), (policy, RESIZE_POLICIES)):
+            if not value:
+                errors.required(path)
+            elif value not in known:
+                errors.not_supported(path, value, known)
+        if restart_policy == "Never" and policy != "NotRequired":
+            errors.invalid(path, policy, "must be 'NotRequired' when `restartPolicy` is 'Never'")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple
@@ -20,6 +21,7 @@ _TEXTS = {
     "NotFound": "Not found",
 }
 _VALUELESS = ("Required", "Forbidden", "TooLong", "TooMany")
+OMITTED = object()  # a value that the message leaves out
 
 
 class FieldError(NamedTuple):
@@ -39,13 +41,29 @@ class FieldError(NamedTuple):
     def message(self) -> str:
         """The cause's message, without the field: ``Invalid value: -1: must be greater than or equal to 0``."""
         text = _TEXTS[self.kind]
-        if self.kind not in _VALUELESS:
-            text += ": " + json.dumps(self.value, separators=(",", ":"), ensure_ascii=False)
+        if self.kind not in _VALUELESS and self.value is not OMITTED:
+            text += f": {_shown(self.value)}"
         return f"{text}: {self.detail}" if self.detail else text
 
     def __str__(self) -> str:
         """Field and message."""
         return f"{self.field}: {self.message}"
+
+
+def _shown(value: Any) -> str:
+    """A value in a message: text in quotes, structures as Go's JSON, which escapes what HTML knows."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    if not isinstance(value, str):
+        for sign in "<>&":
+            text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text
+
+
+def difference(new: Any, old: Any) -> str:
+    """A unified diff of two values as JSON, as messages about a changed spec show it."""
+    before, after = (json.dumps(one, indent=1).splitlines() for one in (old, new))
+    lines = list(difflib.unified_diff(before, after, lineterm="", n=3))
+    return "\n".join(lines[2:]) + "\n"
 
 
 class Errors(list[FieldError]):

@@ -2,42 +2,50 @@
 
 from __future__ import annotations
 
-import difflib
-import json
+import re
 from typing import Any
 
+from aiopslab.sim.core.quantity import text
+from aiopslab.sim.core.totals import container_total
 from aiopslab.sim.core.validate import values
 from aiopslab.sim.core.validate.affinity import check_affinity, check_spread
-from aiopslab.sim.core.validate.containers import check_containers
+from aiopslab.sim.core.validate.containers import PodParts, check_containers, check_padding
 from aiopslab.sim.core.validate.errors import Errors
 from aiopslab.sim.core.validate.meta import check_annotations, check_labels
+from aiopslab.sim.core.validate.resources import POD_RESOURCES, check_pod_name, check_resources
+from aiopslab.sim.core.validate.security import check_host_users, check_pod_security
 from aiopslab.sim.core.validate.volumes import check_volumes
 
 Obj = dict[str, Any]
 RESTART_POLICIES = ("Always", "OnFailure", "Never")
 DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-UPDATABLE = (
-    "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
-    "`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` "
-    "(allow it to be set to 1 if it was previously negative)"
-)
+PREEMPTION = ("PreemptLowerPriority", "Never")
+SYSTEMS = ("linux", "windows")
+CLAIM_SOURCES = ("resourceClaimName", "resourceClaimTemplateName")
 CONTAINER_LISTS = ("containers", "initContainers")
+NAMESERVERS_MAX, SEARCHES_MAX, SEARCH_CHARS_MAX = 3, 32, 2048
+MIRROR, DELETION_COST = "kubernetes.io/config.mirror", "controller.kubernetes.io/pod-deletion-cost"
 
 
-def check_pod(errors: Errors, pod: Obj, old: Obj | None) -> None:
-    """A new or changed Pod."""
-    spec = pod.get("spec", {})
-    if old is None:
-        check_pod_spec(errors, spec, "spec")
-    else:
-        _check_pod_update(errors, pod, old)
+def check_pod(errors: Errors, pod: Obj) -> None:
+    """A Pod, whether new or changed."""
+    spec, meta = pod.get("spec", {}), pod["metadata"]
+    _check_annotations(errors, meta.get("annotations") or {}, spec, "metadata.annotations")
+    check_pod_spec(errors, spec, "spec", pod=meta.get("name", ""))
+    for field in CONTAINER_LISTS:
+        for index, container in enumerate(spec.get(field) or ()):
+            check_padding(errors, container, f"spec.{field}[{index}]")
 
 
 def check_template(errors: Errors, template: Obj, path: str) -> None:
     """A pod template: labels, annotations, spec."""
     check_template_meta(errors, template, path)
-    check_pod_spec(errors, template.get("spec", {}), f"{path}.spec")
+    spec = template.get("spec", {})
+    _check_annotations(errors, template.get("metadata", {}).get("annotations") or {}, spec, f"{path}.annotations")
+    check_pod_spec(errors, spec, f"{path}.spec")
+    if spec.get("ephemeralContainers"):
+        errors.forbidden(f"{path}.spec.ephemeralContainers", "ephemeral containers not allowed in pod template")
 
 
 def check_template_meta(errors: Errors, template: Obj, path: str) -> None:
@@ -47,52 +55,135 @@ def check_template_meta(errors: Errors, template: Obj, path: str) -> None:
     check_annotations(errors, meta.get("annotations"), f"{path}.annotations")
 
 
-def check_pod_spec(errors: Errors, spec: Obj, path: str) -> None:
-    """A pod spec."""
-    volumes = check_volumes(errors, spec.get("volumes") or [], f"{path}.volumes")
-    check_containers(errors, spec, volumes, path)
-    policy = spec.get("restartPolicy", "")
-    if not policy:
-        errors.required(f"{path}.restartPolicy")
-    elif policy not in RESTART_POLICIES:
-        errors.not_supported(f"{path}.restartPolicy", policy, RESTART_POLICIES)
-    dns = spec.get("dnsPolicy", "")
-    if not dns:
-        errors.required(f"{path}.dnsPolicy")
-    elif dns not in DNS_POLICIES:
-        errors.not_supported(f"{path}.dnsPolicy", dns, DNS_POLICIES)
+def _check_annotations(errors: Errors, annotations: Obj, spec: Obj, path: str) -> None:
+    cost = annotations.get(DELETION_COST)
+    if MIRROR in annotations and not spec.get("nodeName"):
+        detail = "must set spec.nodeName if mirror pod annotation is set"
+        errors.invalid(f"{path}[{MIRROR}]", annotations[MIRROR], detail)
+    if cost is not None and not (re.fullmatch(r"0|-?[1-9]\d*", cost) and abs(int(cost)) <= values.INT32_MAX):
+        errors.invalid(f"{path}[{DELETION_COST}]", cost, "must be a 32bit integer")
+
+
+def check_pod_spec(errors: Errors, spec: Obj, path: str, pod: str | None = None) -> None:
+    """A pod spec. ``pod`` is the name of the pod whose spec it is, None in a template."""
+    claims = spec.get("resourceClaims") or []
+    parts = PodParts(
+        volumes=check_volumes(errors, spec.get("volumes") or [], f"{path}.volumes", pod),
+        claims=tuple(claim["name"] for claim in claims if claim.get("name")),
+        restart_policy=spec.get("restartPolicy", ""),
+        grace_s=spec.get("terminationGracePeriodSeconds"),
+        host_users=spec.get("hostUsers") is not False,
+    )
+    _check_claims(errors, claims, f"{path}.resourceClaims")
+    check_containers(errors, spec, parts, path)
+    if spec.get("resources"):
+        _check_pod_resources(errors, spec, f"{path}.resources")
+    _check_host_network(errors, spec, path, in_pod=pod is not None)
+    policy, dns = spec.get("restartPolicy", ""), spec.get("dnsPolicy", "")
+    for field, value, known in (("restartPolicy", policy, RESTART_POLICIES), ("dnsPolicy", dns, DNS_POLICIES)):
+        if not value:
+            errors.required(f"{path}.{field}")
+        elif value not in known:
+            errors.not_supported(f"{path}.{field}", value, known)
     check_labels(errors, spec.get("nodeSelector"), f"{path}.nodeSelector")
-    _check_security(errors, spec, path)
-    for index, secret in enumerate(spec.get("imagePullSecrets") or ()):
-        if not secret.get("name"):
-            errors.required(f"{path}.imagePullSecrets[{index}].name")
+    check_pod_security(errors, spec, path)
     check_affinity(errors, spec.get("affinity") or {}, f"{path}.affinity")
-    if dns == "None" and not (spec.get("dnsConfig") or {}).get("nameservers"):
-        detail = "must provide at least one DNS nameserver when `dnsPolicy` is None"
-        errors.required(f"{path}.dnsConfig.nameservers", detail)
+    _check_dns(errors, spec.get("dnsConfig"), dns, f"{path}.dnsConfig")
     _check_gates(errors, spec, path)
     check_spread(errors, spec.get("topologySpreadConstraints") or [], f"{path}.topologySpreadConstraints")
+    check_host_users(errors, spec, path)
     _check_names(errors, spec, path)
     check_tolerations(errors, spec.get("tolerations") or [], f"{path}.tolerations")
     _check_aliases(errors, spec.get("hostAliases") or [], f"{path}.hostAliases")
-    if spec.get("priorityClassName"):
-        name = spec["priorityClassName"]
-        errors.invalid_each(f"{path}.priorityClassName", name, values.dns_subdomain(name))
+    for field in ("priorityClassName", "runtimeClassName"):
+        if spec.get(field) or (field == "runtimeClassName" and field in spec):
+            errors.invalid_each(f"{path}.{field}", spec[field], values.dns_subdomain(spec[field]))
+    preemption = spec.get("preemptionPolicy")
+    if preemption is not None and preemption not in PREEMPTION:
+        errors.not_supported(f"{path}.preemptionPolicy", preemption, PREEMPTION)
+    if spec.get("overhead"):
+        check_resources(errors, {"limits": spec["overhead"]}, f"{path}.overhead")
+    system = (spec.get("os") or {}).get("name")
+    if system is not None and system not in SYSTEMS:
+        errors.not_supported(f"{path}.os", system, SYSTEMS)
 
 
-def _check_security(errors: Errors, spec: Obj, path: str) -> None:
-    context = spec.get("securityContext") or {}
-    for field in ("runAsUser", "runAsGroup", "fsGroup"):
-        value = context.get(field)
-        if value is not None and not 0 <= value <= values.INT32_MAX:
-            errors.invalid(f"{path}.securityContext.{field}", value, "must be between 0 and 2147483647, inclusive")
+def _check_claims(errors: Errors, claims: list[Obj], path: str) -> None:
+    seen: set[str] = set()
+    for index, claim in enumerate(claims):
+        where, name = f"{path}[{index}]", claim.get("name", "")
+        if not name:
+            errors.required(f"{where}.name")
+        elif name in seen:
+            errors.duplicate(f"{where}.name", name)
+        else:
+            errors.invalid_each(f"{where}.name", name, values.dns_label(name))
+        seen.add(name)
+        given = [field for field in CLAIM_SOURCES if claim.get(field) is not None]
+        if len(given) != 1:
+            one = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+            none = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
+            shown = {field[:1].upper() + field[1:]: claim.get(field) for field in ("name", *CLAIM_SOURCES)}
+            errors.invalid(where, shown, one if given else none)
+        for field in given:
+            errors.invalid_each(f"{where}.{field}", claim[field], values.dns_subdomain(claim[field]))
+
+
+def _check_pod_resources(errors: Errors, spec: Obj, path: str) -> None:
+    """Resources of the pod as a whole cover those of its containers."""
+    resources = spec["resources"]
+    if resources.get("claims"):
+        errors.forbidden(f"{path}.claims", "claims cannot be set for Resources at pod-level")
+    check_resources(errors, resources, path, check_pod_name)
+    requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+    for name, (asked, binary) in sorted(container_total(spec, "requests").items()):
+        if name in POD_RESOURCES and asked > values.amount(requests.get(name, "0")):
+            detail = f"must be greater than or equal to aggregate container requests of {text(asked, binary)}"
+            errors.invalid(f"{path}.requests[{name}]", values.shown_amount(requests.get(name, "0")), detail)
+    for index, container in enumerate(spec.get("containers") or ()):
+        for name, value in sorted(((container.get("resources") or {}).get("limits") or {}).items()):
+            if name in limits and values.amount(value) > values.amount(limits[name]):
+                detail = f"must be less than or equal to pod limits of {values.shown_amount(limits[name])}"
+                field = f"{path}.containers[{index}][{name}].limits"
+                errors.invalid(field, values.shown_amount(value), detail)
+
+
+def _check_host_network(errors: Errors, spec: Obj, path: str, *, in_pod: bool) -> None:
     if not spec.get("hostNetwork"):
         return
     for index, container in enumerate(spec.get("containers") or ()):
         for at, port in enumerate(container.get("ports") or ()):
-            if port.get("hostPort") != port.get("containerPort"):
-                field = f"{path}.containers[{index}].ports[{at}].containerPort"
-                errors.invalid(field, port.get("containerPort"), "must match `hostPort` when `hostNetwork` is true")
+            host = port.get("hostPort", 0)
+            if (in_pod or host) and host != port.get("containerPort", 0):
+                field = f"{path}.containers[{index}].ports[{at}].hostPort"
+                errors.invalid(field, host, "must match `containerPort` when `hostNetwork` is true")
+
+
+def _check_dns(errors: Errors, config: Obj | None, policy: str, path: str) -> None:
+    if policy == "None" and config is None:
+        errors.required(path, "must provide `dnsConfig` when `dnsPolicy` is None")
+        return
+    servers, searches = (config or {}).get("nameservers") or [], (config or {}).get("searches") or []
+    if policy == "None" and not servers:
+        detail = "must provide at least one DNS nameserver when `dnsPolicy` is None"
+        errors.required(f"{path}.nameservers", detail)
+        return
+    if len(servers) > NAMESERVERS_MAX:
+        errors.invalid(f"{path}.nameservers", servers, f"must not have more than {NAMESERVERS_MAX} nameservers")
+    for index, server in enumerate(servers):
+        errors.invalid_each(f"{path}.nameservers[{index}]", server, values.ip_address(server))
+    if len(searches) > SEARCHES_MAX:
+        errors.invalid(f"{path}.searches", searches, f"must not have more than {SEARCHES_MAX} search paths")
+    if len(" ".join(searches)) > SEARCH_CHARS_MAX:
+        detail = f"must not have more than {SEARCH_CHARS_MAX} characters (including spaces) in the search list"
+        errors.invalid(f"{path}.searches", searches, detail)
+    for index, search in enumerate(searches):
+        if search != ".":
+            name = search.removesuffix(".")
+            errors.invalid_each(f"{path}.searches[{index}]", name, values.underscored_subdomain(name))
+    for index, option in enumerate((config or {}).get("options") or ()):
+        if not option.get("name"):
+            errors.required(f"{path}.options[{index}]", "must not be empty")
 
 
 def _check_gates(errors: Errors, spec: Obj, path: str) -> None:
@@ -102,10 +193,7 @@ def _check_gates(errors: Errors, spec: Obj, path: str) -> None:
     seen: set[str] = set()
     for index, gate in enumerate(spec.get("schedulingGates") or ()):
         name, field = gate.get("name", ""), f"{path}.schedulingGates[{index}]"
-        if not name:
-            errors.required(field, "must not be empty")
-        else:
-            errors.invalid_each(field, name, values.qualified_name(name))
+        errors.invalid_each(field, name, values.qualified_name(name))
         if name in seen:
             errors.duplicate(field, name)
         seen.add(name)
@@ -128,8 +216,8 @@ def _check_aliases(errors: Errors, aliases: list[Obj], path: str) -> None:
     for index, alias in enumerate(aliases):
         ip = alias.get("ip", "")
         errors.invalid_each(f"{path}[{index}].ip", ip, values.ip_address(ip))
-        for name in alias.get("hostnames") or ():
-            errors.invalid_each(f"{path}[{index}].hostnames", name, values.dns_subdomain(name))
+        for at, name in enumerate(alias.get("hostnames") or ()):
+            errors.invalid_each(f"{path}[{index}].hostnames[{at}]", name, values.dns_subdomain(name))
 
 
 def check_tolerations(errors: Errors, tolerations: list[Obj], path: str) -> None:
@@ -156,82 +244,3 @@ def check_tolerations(errors: Errors, tolerations: list[Obj], path: str) -> None
             errors.not_supported(f"{where}.operator", operator, ("Equal", "Exists"))
         if effect and effect not in EFFECTS:
             errors.not_supported(f"{where}.effect", effect, EFFECTS)
-
-
-def _check_pod_update(errors: Errors, pod: Obj, old: Obj) -> None:
-    new_spec, old_spec = pod.get("spec", {}), old.get("spec", {})
-    if new_spec == old_spec:
-        return
-    for field in CONTAINER_LISTS:
-        if len(new_spec.get(field) or ()) != len(old_spec.get(field) or ()):
-            errors.forbidden(f"spec.{field}", "pod updates may not add or remove containers")
-            return
-    for field in CONTAINER_LISTS:
-        for index, container in enumerate(new_spec.get(field) or ()):
-            image = container.get("image", "")
-            if not image:
-                errors.required(f"spec.{field}[{index}].image")
-            elif image.strip() != image:
-                detail = "must not have leading or trailing whitespace"
-                errors.invalid(f"spec.{field}[{index}].image", image, detail)
-    _check_deadline_update(errors, new_spec, old_spec)
-    frozen = _with_mutable_fields(new_spec, old_spec)
-    if not _tolerations_grow(new_spec, old_spec):
-        detail = "existing toleration can not be modified except its tolerationSeconds"
-        errors.forbidden("spec.tolerations", detail)
-    if frozen != old_spec:
-        detail = f"pod updates may not change fields other than {UPDATABLE}\n{_difference(frozen, old_spec)}"
-        errors.forbidden("spec", detail)
-
-
-def _check_deadline_update(errors: Errors, new: Obj, old: Obj) -> None:
-    field = "spec.activeDeadlineSeconds"
-    after, before = new.get("activeDeadlineSeconds"), old.get("activeDeadlineSeconds")
-    if after is not None:
-        if not 1 <= after <= values.INT32_MAX:
-            errors.invalid(field, after, "must be between 1 and 2147483647, inclusive")
-        elif before is not None and before < after:
-            errors.invalid(field, after, "must be less than or equal to previous value")
-    elif before is not None:
-        errors.invalid(field, None, "must not update from a positive integer to nil value")
-
-
-def _with_mutable_fields(new: Obj, old: Obj) -> Obj:
-    """The new spec with everything that may change set back to its old value."""
-    spec = dict(new)
-    for field in CONTAINER_LISTS:
-        if field in new:
-            pairs = zip(new[field] or (), old.get(field) or (), strict=False)
-            spec[field] = [{**after, "image": before.get("image")} for after, before in pairs]
-    for field in ("activeDeadlineSeconds", "tolerations"):
-        spec.pop(field, None)
-        if field in old:
-            spec[field] = old[field]
-    grace = "terminationGracePeriodSeconds"
-    if old.get(grace, 0) < 0 and new.get(grace) == 1:
-        spec[grace] = old[grace]
-    gates = old.get("schedulingGates") or ()
-    if gates and all(gate in gates for gate in new.get("schedulingGates") or ()):
-        # Gates may be lifted, and a gated pod may still be narrowed to fewer nodes.
-        before, after = old.get("nodeSelector") or {}, new.get("nodeSelector") or {}
-        narrowed = all(after.get(key) == value for key, value in before.items())
-        for field in ("schedulingGates", "nodeSelector") if narrowed else ("schedulingGates",):
-            spec.pop(field, None)
-            if field in old:
-                spec[field] = old[field]
-    return spec
-
-
-def _tolerations_grow(new: Obj, old: Obj) -> bool:
-    def bare(item: Obj) -> Obj:
-        return {key: value for key, value in item.items() if key != "tolerationSeconds"}
-
-    present = [bare(item) for item in new.get("tolerations") or ()]
-    return all(bare(item) in present for item in old.get("tolerations") or ())
-
-
-def _difference(new: Obj, old: Obj) -> str:
-    """A unified diff of two specs, as the message shows it."""
-    before, after = (json.dumps(spec, indent=1, sort_keys=True).splitlines() for spec in (old, new))
-    lines = list(difflib.unified_diff(before, after, lineterm="", n=2))
-    return "\n".join(lines[2:]) + "\n"

@@ -12,6 +12,7 @@ from aiopslab.sim.core.validate.errors import Errors
 
 LABEL_FORM = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 SUBDOMAIN_FORM = rf"{LABEL_FORM}(\.{LABEL_FORM})*"
+UNDERSCORED_FORM = r"_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*"
 DNS_1035_FORM = "[a-z]([-a-z0-9]*[a-z0-9])?"
 QUALIFIED_FORM = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 LABEL_VALUE_FORM = f"({QUALIFIED_FORM})?"
@@ -20,6 +21,8 @@ PERCENT_FORM = "[0-9]+%"
 WILDCARD_FORM = rf"\*\.{SUBDOMAIN_FORM}"
 _RELAXED_ENV = re.compile(r"[ -<>-~]+")
 _PORT_NAME = re.compile("[-a-z0-9]+")
+_HTTP_PATH_FORM = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
+_LINK_LOCAL_MULTICAST = (ipaddress.ip_network("224.0.0.0/24"), ipaddress.ip_network("ff02::/16"))
 LABEL_MAX, SUBDOMAIN_MAX, PORT_NAME_MAX = 63, 253, 15
 INT32_MAX = 2147483647
 NON_NEGATIVE = "must be greater than or equal to 0"
@@ -40,6 +43,12 @@ _SUBDOMAIN_ERROR = regex_error(
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
     "and must start and end with an alphanumeric character",
     SUBDOMAIN_FORM,
+    "example.com",
+)
+_UNDERSCORED_ERROR = regex_error(
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', "
+    "and must start and end with an alphanumeric character",
+    UNDERSCORED_FORM,
     "example.com",
 )
 _LABEL_ERROR = regex_error(
@@ -94,9 +103,15 @@ def dns_subdomain(value: str) -> list[str]:
     return _form(value, SUBDOMAIN_FORM, _SUBDOMAIN_ERROR, SUBDOMAIN_MAX)
 
 
+def underscored_subdomain(value: str) -> list[str]:
+    """A subdomain whose labels may have underscores: search paths of DNS."""
+    return _form(value, UNDERSCORED_FORM, _UNDERSCORED_ERROR, SUBDOMAIN_MAX)
+
+
 def dns_label(value: str) -> list[str]:
     """RFC 1123 label: namespaces, containers, volumes."""
-    return _form(value, LABEL_FORM, _LABEL_ERROR, LABEL_MAX)
+    dotted = re.fullmatch(SUBDOMAIN_FORM, value)
+    return _form(value, LABEL_FORM, "must not contain dots" if dotted else _LABEL_ERROR, LABEL_MAX)
 
 
 def dns_1035_label(value: str) -> list[str]:
@@ -184,12 +199,50 @@ def port_name(value: str) -> list[str]:
 
 
 def ip_address(value: str) -> list[str]:
-    """IPv4 or IPv6."""
+    """IPv4 or IPv6, in a form that nobody can read as another address."""
     try:
-        ipaddress.ip_address(value)
+        found = ipaddress.ip_address(_without_zeros(value))
     except ValueError:
         return ["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"]
+    if _without_zeros(value) != value:
+        return ["must not have leading 0s"]
+    if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
+        return ["must not be an IPv4-mapped IPv6 address"]
     return []
+
+
+def ip_range(value: str) -> list[str]:
+    """A CIDR, in a form that nobody can read as another range."""
+    address, slash, length = value.partition("/")
+    bare = f"{_without_zeros(address)}/{length.lstrip('0') or '0'}"
+    try:
+        if not slash or not length.isdigit():
+            raise ValueError(value)
+        found = ipaddress.ip_interface(bare)
+    except ValueError:
+        return ["must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"]
+    if bare != value:
+        return ["must not have leading 0s in IP or prefix length"]
+    if isinstance(found.ip, ipaddress.IPv6Address) and found.ip.ipv4_mapped is not None:
+        return ["must not have an IPv4-mapped IPv6 address"]
+    if found.ip != found.network.network_address:
+        return ["must not have bits set beyond the prefix length"]
+    return []
+
+
+def network(value: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+    """A CIDR, None if it is none."""
+    try:
+        return ipaddress.ip_network(value, strict=False)
+    except ValueError:
+        return None
+
+
+def _without_zeros(address: str) -> str:
+    """An IPv4 address without leading zeros in its numbers; any other text as it is."""
+    if not re.fullmatch(r"\d+(\.\d+){3}", address):
+        return address
+    return ".".join(number.lstrip("0") or "0" for number in address.split("."))
 
 
 def special_address(value: str) -> list[str]:
@@ -200,12 +253,12 @@ def special_address(value: str) -> list[str]:
         return []
     found = []
     if address.is_unspecified:
-        found.append("may not be unspecified (0.0.0.0 or ::)")
+        found.append(f"may not be unspecified ({value})")
     if address.is_loopback:
         found.append("may not be in the loopback range (127.0.0.0/8, ::1/128)")
     if address.is_link_local:
         found.append("may not be in the link-local range (169.254.0.0/16, fe80::/10)")
-    if address.is_multicast and int(address.packed[0]) == 224 and address.packed[1:3] == b"\x00\x00":
+    if any(address in network for network in _LINK_LOCAL_MULTICAST if network.version == address.version):
         found.append("may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")
     return found
 
@@ -239,6 +292,41 @@ def check_non_negative(errors: Errors, holder: dict[str, Any], path: str, *names
         value = holder.get(name)
         if value is not None and value < 0:
             errors.invalid(f"{path}.{name}", value, NON_NEGATIVE)
+
+
+def check_descending(errors: Errors, field: str, target: str) -> None:
+    """A path that stays below where it starts."""
+    if target.startswith("/"):
+        errors.invalid(field, target, "must be a relative path")
+    if ".." in target.split("/"):
+        errors.invalid(field, target, "must not contain '..'")
+
+
+def check_domain_path(errors: Errors, field: str, value: str) -> None:
+    """``acme.io/foo``: names of controllers that others provide."""
+    domain, _, path = value.partition("/")
+    if not domain or not path:
+        errors.invalid(field, value, 'must be a domain-prefixed path (such as "acme.io/foo")')
+        return
+    errors.invalid_each(field, domain, dns_subdomain(domain))
+    if not re.fullmatch(_HTTP_PATH_FORM, path):
+        errors.invalid(field, path, f"Invalid path (regex used for validation is '{_HTTP_PATH_FORM}')")
+
+
+def check_domain_name(errors: Errors, field: str, value: str) -> None:
+    """A fully qualified name of at least two labels; it may end with a dot."""
+    name = value.removesuffix(".")
+    if not value:
+        errors.required(field)
+    elif wrong := dns_subdomain(name):
+        errors.invalid(field, name, ",".join(wrong))
+    elif "." not in name:
+        errors.invalid(field, name, "should be a domain with at least two segments separated by dots")
+    else:
+        for label in name.split("."):
+            if wrong := dns_label(label):
+                errors.invalid(field, label, ",".join(wrong))
+                return
 
 
 def check_port_or_name(errors: Errors, field: str, value: Any) -> None:

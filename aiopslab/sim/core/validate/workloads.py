@@ -27,7 +27,7 @@ def check_template_labels(errors: Errors, selector: Obj, template: Obj, path: st
     """The template's labels must be what the selector selects."""
     labels = template.get("metadata", {}).get("labels")
     if not is_empty_selector(selector) and not selects(selector, labels):
-        errors.invalid(f"{path}.metadata.labels", labels, NO_MATCH)
+        errors.invalid(f"{path}.metadata.labels", labels and dict(sorted(labels.items())), NO_MATCH)
 
 
 def _always_restarts(errors: Errors, template: Obj, path: str, kind: str) -> None:
@@ -120,13 +120,15 @@ def _replication_controller(errors: Errors, obj: Obj, old: Obj | None) -> None:
         return
     check_template_labels(errors, {"matchLabels": selector}, template, "spec.template")
     check_template(errors, template, "spec.template")
-    _always_restarts(errors, template, "spec.template", "ReplicaSet")
+    _always_restarts(errors, template, "spec.template", "ReplicationController")
 
 
 def _stateful_set(errors: Errors, obj: Obj, old: Obj | None) -> None:
     spec = obj["spec"]
     management = spec.get("podManagementPolicy", "")
-    if management not in ("OrderedReady", "Parallel"):
+    if not management:
+        errors.required("spec.podManagementPolicy")
+    elif management not in ("OrderedReady", "Parallel"):
         errors.invalid("spec.podManagementPolicy", management, "must be 'OrderedReady' or 'Parallel'")
     _stateful_strategy(errors, spec.get("updateStrategy", {}))
     retention = spec.get("persistentVolumeClaimRetentionPolicy") or {}
