@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -23,6 +23,9 @@ from aiopslab.sim.world.runs import Run
 
 STDOUT = "stdout"
 STEP_S = 2e-5  # lines of one instant keep their order by this much
+LINE_S = 1e-6  # from one line of an event to the next, as the container runtime stamps what it reads
+CROWD_S = 5e-3  # events this far before a window can still push a line into it
+CROWD = 64  # as many events are looked at before the last ones wanted
 
 
 class Source(NamedTuple):
@@ -49,20 +52,21 @@ class Logs:
         self._background = background
 
     def read(self, run: Run, query: LogQuery, now: float) -> list[LogLine]:
-        """Lines of a run up to ``now``, oldest first."""
+        """Lines of a run up to ``now``, oldest first: an event of several lines is as many entries of the log."""
+        if query.tail is not None and query.tail <= 0:
+            return []
         low = query.since if query.since is not None else run.started
         high = min(query.until if query.until is not None else now, now)
         if run.ended < np.inf:
             high = min(high, run.ended + 1.0)
-        found = [(at, 0, text) for at, text in run.lines if low <= at <= high]
-        found += [(at, 1, text) for at, text in (*self._probes(run, low, high), *periodic(run, low, high))]
-        found += [(at, 1, text) for at, text in chatter(run, low, high, self._background)]
-        if query.tail is not None and query.tail <= 0:
-            return []
-        times, sources = self._requests(run, low, high, query.tail)
+        early = low - CROWD_S
+        found = [(at, 0, text) for at, text in run.lines if early <= at <= high]
+        found += [(at, 1, text) for at, text in (*self._probes(run, early, high), *periodic(run, early, high))]
+        found += [(at, 1, text) for at, text in chatter(run, early, high, self._background)]
+        times, sources = self._requests(run, early, high, None if query.tail is None else query.tail + CROWD)
         found += [(at, 2, self._render(run, at, source)) for at, source in zip(times, sources, strict=True)]
         found.sort(key=lambda line: line[:2])
-        lines = [LogLine(at, part) for at, _, text in found for part in text.split("\n")]
+        lines = [line for line in stamped((at, text) for at, _, text in found) if line.at >= low]
         return lines if query.tail is None else lines[-query.tail :]
 
     def count(self, run: Run) -> int:
@@ -154,7 +158,7 @@ class Logs:
         if spec.raw:
             return message
         serial = mix_int(view.key + 31 * source.node + text_key(spec.message) % 997)
-        return FORMATS[program.log_format](
+        return FORMATS[spec.format or program.log_format](
             Entry(at, spec.level, message, spec.logger or program.logger, run.ref.pod, fields, serial)
         )
 
@@ -162,8 +166,7 @@ class Logs:
         if template.startswith("#"):
             return "#" + self._fill(view, template[1:], source, error)
         if "{error}" in template:
-            before, _, after = template.partition("{error}")
-            return view.text(before, source.about) + error + view.text(after, source.about)
+            return error.join(view.text(part, source.about) for part in template.split("{error}"))
         return view.text(template, source.node)
 
     def _probes(self, run: Run, low: float, high: float) -> Iterator[tuple[float, str]]:
@@ -174,6 +177,16 @@ class Logs:
                 for order, spec in enumerate(run.program.probe_logs):
                     facts = {"probe": kind, "uuid": uuid_of(text_key(run.ref, at, kind))}
                     yield at + order * STEP_S, render_static(run, spec, at + order * STEP_S, facts)
+
+
+def stamped(events: Iterable[tuple[float, str]]) -> Iterator[LogLine]:
+    """The lines of events, in order, each with the time at which the container runtime read it: a program writes
+    an event at one go, so nothing comes between its lines, and no two lines have the same time."""
+    last = -np.inf
+    for at, text in events:
+        for part in text.split("\n"):
+            last = max(at, last + LINE_S)
+            yield LogLine(last, part)
 
 
 def periodic(run: Run, low: float, high: float) -> Iterator[tuple[float, str]]:
@@ -196,8 +209,12 @@ def chatter(run: Run, low: float, high: float, background: Background) -> Iterat
     specs, what = run.program.chatter_logs, f"{run.ref.namespace}/{run.ref.pod}/{run.ref.container}"
     since = max(low, run.listening_at)
     for at, number in background.moments(what, run.program.chatter_per_h, since, high):
-        stamp = datetime.fromtimestamp(at, UTC).strftime("%m/%d/%Y %H:%M:%S +00:00")
-        facts = {"serial": str(number % 90 + 10), "us_time": stamp}
+        when = datetime.fromtimestamp(at, UTC)
+        facts = {
+            "serial": str(number % 90 + 10),
+            "us_time": f"{when:%m/%d/%Y %H:%M:%S +00:00}",
+            "java_time": f"{when:%b %d, %Y} {when.hour % 12 or 12}:{when:%M:%S %p}",  # java.util.logging's
+        }
         yield at, render_static(run, specs[number % len(specs)], at, facts)
 
 
@@ -234,7 +251,7 @@ def render_static(run: Run, spec: LogSpec, at: float, facts: dict[str, str]) -> 
     if spec.raw:
         return fill(spec.message)
     fields = {name: _typed(fill(value)) for name, value in spec.fields.items()}
-    return FORMATS[program.log_format](
+    return FORMATS[spec.format or program.log_format](
         Entry(at, spec.level, fill(spec.message), spec.logger or program.logger, run.ref.pod, fields, key)
     )
 

@@ -26,6 +26,7 @@ class LogSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fields: dict[str, str] = {}
     bare: bool = False  # without the operation's common fields
     raw: bool = False  # printed as it stands, past the logging library
+    format: str = ""  # a key of logformats.FORMATS, where it is not the program's
     to: Literal["", "stdout", "otlp"] = ""  # where it goes when not where the program's others go
 
 
@@ -342,6 +343,7 @@ class Manifest(msgspec.Struct, forbid_unknown_fields=True):
 
     programs: dict[str, Program]
     vocabularies: dict[str, Vocabulary] = {}
+    stacks: dict[str, str] = {}  # stack traces, which texts take in as ``{stack:name}``
     name: str = ""  # set when read
 
     @property

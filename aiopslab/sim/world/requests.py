@@ -33,7 +33,8 @@ class RequestView:
 
     ``{path} {method} {status} {took_ms} {bytes} {error}``, variables by word (``{product}``), ``{number:x}`` for a
     variable's number, ``{item}`` of the loop a call is in, ``{session}`` of the user, ``{uuid:x}`` an id of the
-    request, ``{some:vocabulary:n}`` n random words as a Python list, ``{one:vocabulary}`` one, ``{digits:x:n}``.
+    request, ``{some:vocabulary:n}`` n random words as a Python list, ``{one:vocabulary}`` one, ``{digits:x:n}``,
+    ``{stack:x}`` a stack trace.
     """
 
     def __init__(self, reader: Reader, block: Block, column: int) -> None:
@@ -215,6 +216,8 @@ class RequestView:
         seed = mix_int(self._sender().key ^ text_key(argument))
         if name == "uuid":
             return uuid_of(seed)
+        if name == "stack":
+            return self.reader.programs.stack(self.block.route.program, argument)
         if name == "digits":
             return "".join(str(mix_int(seed + i) % 10) for i in range(count))
         words = self.reader.programs.words(self.block.route.program, argument)
