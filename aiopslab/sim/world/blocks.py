@@ -7,7 +7,7 @@ cannot disagree.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -82,6 +82,8 @@ class Pieces:
         self._retention_s = retention_s
         self._spans: list[tuple[float, float]] = []
         self._blocks: list[list[Block]] = []
+        self._dropped = 0
+        self.before_dropping: Callable[[float], None] | None = None  # told the time
 
     def add(self, start: float, blocks: list[Block]) -> None:
         """Append a piece that began at ``start``; drop pieces that ended too long ago."""
@@ -94,13 +96,21 @@ class Pieces:
         while self._spans[old][1] < start - self._retention_s:
             old += 1
         if old:
+            if self.before_dropping is not None:
+                self.before_dropping(start)
             del self._spans[:old], self._blocks[:old]
+            self._dropped += old
 
     def between(self, start: float, end: float) -> Iterator[list[Block]]:
         """Pieces with a request alive in ``[start, end]``, newest first."""
         for (low, high), blocks in zip(reversed(self._spans), reversed(self._blocks), strict=True):
             if low <= end and high >= start:
                 yield blocks
+
+    def from_number(self, number: int) -> Iterator[tuple[float, float, list[Block]]]:
+        """Start, end and blocks of the pieces from the one of that number on, counted since the beginning."""
+        for place in range(max(0, number - self._dropped), len(self._blocks)):
+            yield *self._spans[place], self._blocks[place]
 
     def all(self) -> Iterator[list[Block]]:
         """Every piece, newest first."""

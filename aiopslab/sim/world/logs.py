@@ -51,11 +51,12 @@ class Logs:
         self._pieces = pieces
         self._background = background
 
-    def read(self, run: Run, query: LogQuery, now: float) -> list[LogLine]:
-        """Lines of a run up to ``now``, oldest first: an event of several lines is as many entries of the log."""
+    def read(self, run: Run, query: LogQuery, now: float, opened: float = -np.inf) -> list[LogLine]:
+        """Lines of a run from ``opened`` up to ``now``, oldest first: an event of several lines is as many entries
+        of the log."""
         if query.tail is not None and query.tail <= 0:
             return []
-        low = query.since if query.since is not None else run.started
+        low = max(opened, query.since if query.since is not None else run.started)
         high = min(query.until if query.until is not None else now, now)
         if run.ended < np.inf:
             high = min(high, run.ended + 1.0)
@@ -64,7 +65,7 @@ class Logs:
         found += [(at, 1, text) for at, text in (*self._probes(run, early, high), *periodic(run, early, high))]
         found += [(at, 1, text) for at, text in chatter(run, early, high, self._background)]
         times, sources = self._requests(run, early, high, None if query.tail is None else query.tail + CROWD)
-        found += [(at, 2, self._render(run, at, source)) for at, source in zip(times, sources, strict=True)]
+        found += [(at, 2, self.render(run, at, source)) for at, source in zip(times, sources, strict=True)]
         found.sort(key=lambda line: line[:2])
         lines = [line for line in stamped((at, text) for at, _, text in found) if line.at >= low]
         return lines if query.tail is None else lines[-query.tail :]
@@ -145,7 +146,8 @@ class Logs:
             at = block.start[good] + (block.begin[child, good] + block.took[child, good]) * 1e-3 + STEP_S
             yield at, good, node.index, spec, child
 
-    def _render(self, run: Run, at: float, source: Source) -> str:
+    def render(self, run: Run, at: float, source: Source) -> str:
+        """The text of one event, which may have several lines."""
         program = run.program
         assert program is not None
         view = RequestView(self._reader, source.block, source.column)

@@ -42,6 +42,7 @@ from aiopslab.sim.world.hashing import text_key, unit_int
 from aiopslab.sim.world.images import MIB, Registry
 from aiopslab.sim.world.interrupt import interrupt
 from aiopslab.sim.world.loadgen import UserLoad
+from aiopslab.sim.world.logfiles import LogFiles
 from aiopslab.sim.world.logs import STDOUT, Logs, destination, render_static
 from aiopslab.sim.world.metering import Meter, SpanMetrics
 from aiopslab.sim.world.naming import Name, Names
@@ -94,6 +95,7 @@ class SimWorld:
         self._reader = Reader(programs, self.runs, self.errors)
         background = background or Background()
         self._logs = Logs(self._reader, self._pieces, background)
+        self.log_files = LogFiles(self._logs, self._pieces, self.runs, kernel.now)
         self.spans = SpanStore(self._reader, self._pieces, lambda: self._at)
         self._exporter = Exporter(self.runs, self._meter, self._metrics, store, kernel.now, background)
         self._routes = RouteTable(programs, frozenset())
@@ -218,7 +220,10 @@ class SimWorld:
         """Implements ``World.logs``."""
         self.run_until(self._kernel.now)
         run = self.runs.find(ref)
-        return None if run is None else self._logs.read(run, query, self._at)
+        if run is None:
+            return None
+        opened = -math.inf if query.rotated else self.log_files.opened(run, self._at)
+        return self._logs.read(run, query, self._at, opened)
 
     def counters(self, now: float) -> CounterSnapshot:
         """All counters at ``now``."""

@@ -71,3 +71,46 @@ def test_an_event_counts_once_by_its_first_line(broken: Any) -> None:
     calls = [s for spans in carts for s in spans if s.kind == "CLIENT" and "CartService" in s.operation]
     failed = sum(s.status_message.startswith("Can't access cart storage.") for s in calls)
     assert failed == sum(t.startswith("info: Grpc.") for t in shown) > 0
+
+
+@pytest.mark.parametrize("readings", [1, 9])
+def test_the_kubelet_rotates_files(make_lab: Any, readings: int) -> None:
+    lab = make_lab()
+    lab.shop()
+    lab.users(40, 40)
+    limit = lab.world.log_files.max_bytes = 200_000
+    pod, began = lab.pods("frontend")[0], lab.now
+    for _ in range(readings):
+        lab.advance(180 / readings)
+        shown = lines(lab, pod)
+    whole = lines(lab, pod, rotated=True)
+    assert shown == whole[len(whole) - len(shown) :]
+    # Reckoned afresh: every 10 s a look at what was written since the last rotation.
+    size, first, place = 0, 0, 0
+    for check in range(1, 19):
+        while place < len(whole) and whole[place].at < began + 10 * check:
+            size += len(whole[place].text.encode()) + 41
+            place += 1
+        if size >= limit:
+            size, first = 0, place
+    assert 0 < first and abs(len(whole) - first - len(shown)) <= 40  # sizes of lines are means
+    assert lines(lab, pod, since=began) == shown  # what was rotated away is gone for every reader
+    assert lines(lab, pod, tail=3) == shown[-3:]
+
+
+def test_files_are_followed_past_what_is_forgotten(make_lab: Any) -> None:
+    lab = make_lab()
+    lab.world._pieces._retention_s = 60.0
+    lab.shop()
+    lab.users(40, 40)
+    lab.world.log_files.max_bytes = 200_000
+    other = make_lab()
+    other.shop()
+    other.users(40, 40)
+    other.world.log_files.max_bytes = 200_000
+    lab.advance(300)
+    other.advance(300)
+    pod = lab.pods("frontend")[0]
+    assert lab.world.log_files.opened(lab.world.runs.find(lab.refs[pod]), lab.now) == (
+        other.world.log_files.opened(other.world.runs.find(other.refs[pod]), other.now)
+    ) > lab.now - 200  # fmt: skip
