@@ -93,7 +93,7 @@ def test_the_kubelet_rotates_files(make_lab: Any, readings: int) -> None:
             place += 1
         if size >= limit:
             size, first = 0, place
-    assert 0 < first and abs(len(whole) - first - len(shown)) <= 40  # sizes of lines are means
+    assert first > 0 and abs(len(whole) - first - len(shown)) <= 40  # sizes of lines are means
     assert lines(lab, pod, since=began) == shown  # what was rotated away is gone for every reader
     assert lines(lab, pod, tail=3) == shown[-3:]
 
