@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,15 +19,30 @@ from aiopslab.sim.world.routes import Route
 
 @dataclass(slots=True, eq=False)
 class Origin:
-    """Where messages came from: call ``node`` of the requests ``columns`` (n,) of ``block``."""
+    """Where requests came from: call ``node`` of the requests ``columns`` (n,) of ``block``.
+
+    ``how``: it sent a ``message`` whose work goes on in its trace; the work has a ``link`` to it but is a trace of
+    its own; the requests were made inside its ``span``.
+    """
 
     block: Block
     node: int
     columns: NDArray[np.int64]
+    how: Literal["message", "link", "span"] = "message"
+
+    @property
+    def traced(self) -> bool:
+        """Whether it is in the same trace."""
+        return self.how != "link"
+
+    @property
+    def sent(self) -> bool:
+        """Whether the requests are the work of its messages."""
+        return self.how != "span"
 
     def some(self, which: NDArray[np.int64]) -> Origin:
         """Of some of the requests only."""
-        return Origin(self.block, self.node, self.columns[which])
+        return Origin(self.block, self.node, self.columns[which], self.how)
 
 
 @dataclass(slots=True, eq=False)
@@ -47,7 +63,7 @@ class Block:
     variables: dict[str, NDArray[np.int64]] = field(default_factory=dict)  # (n,) per request
     client: NDArray[np.int32] | None = None  # (n,) run of the load generator
     connection: NDArray[np.int32] | None = None  # (n,) user or connection number at the client
-    origin: Origin | None = None  # of a consumer's block: the calls that sent its messages
+    origin: Origin | None = None  # of a consumer's block: the calls that sent its messages; users' spans
     followers: list[Block] = field(default_factory=list)  # blocks of which this one is the origin
 
     @property

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from aiopslab.sim.core.ports import LogLine, LogQuery
 from aiopslab.sim.world.background import Background
 from aiopslab.sim.world.blocks import Block, Pieces
-from aiopslab.sim.world.dialects import CLIENTS
 from aiopslab.sim.world.hashing import mix_int, text_key
 from aiopslab.sim.world.logformats import FORMATS, Entry
 from aiopslab.sim.world.programspec import LogSpec, Program
@@ -121,7 +120,7 @@ class Logs:
                 yield begin + order * STEP_S, columns, i, spec, i
             elif spec.at in ("end", "ok", "error"):
                 pick = np.ones(len(columns), bool) if spec.at == "end" else failed == (spec.at == "error")
-                yield end[pick] + (order - 9) * STEP_S, columns[pick], i, spec, i
+                yield end[pick] + (order - 9) * LINE_S, columns[pick], i, spec, i
             else:
                 yield from self._after(block, node, columns, spec)
         if block.error is not None:
@@ -154,7 +153,7 @@ class Logs:
         node = source.block.route.nodes[source.node]
         spec = source.spec
         templates = {**({} if spec.bare else node.op.log_fields), **spec.fields}
-        shown = error_text(view, program, source)
+        shown = view.shown(source.about, program) if source.about != source.node else view.failure(source.node)
         fields = {key: _typed(self._fill(view, value, source, shown)) for key, value in templates.items()}
         message = self._fill(view, spec.message, source, shown)
         if spec.raw:
@@ -168,7 +167,7 @@ class Logs:
         if template.startswith("#"):
             return "#" + self._fill(view, template[1:], source, error)
         if "{error}" in template:
-            return error.join(view.text(part, source.about) for part in template.split("{error}"))
+            return view.told(template, source.about, error)
         return view.text(template, source.node)
 
     def _probes(self, run: Run, low: float, high: float) -> Iterator[tuple[float, str]]:
@@ -218,17 +217,6 @@ def chatter(run: Run, low: float, high: float, background: Background) -> Iterat
             "java_time": f"{when:%b %d, %Y} {when.hour % 12 or 12}:{when:%M:%S %p}",  # java.util.logging's
         }
         yield at, render_static(run, specs[number % len(specs)], at, facts)
-
-
-def error_text(view: RequestView, program: Program, source: Source) -> str:
-    """The error a line is about, as the program's client library prints it; for the operation itself, plain."""
-    if source.about == source.node:
-        error = view.outcome(source.node, served=True)
-        return error.message if error else ""
-    error = view.outcome(source.about, served=False)
-    callee = source.block.route.nodes[source.about]
-    client = None if callee.local else CLIENTS.get(program.library(callee.program))
-    return (client.show(error) if client else error.message) if error else ""
 
 
 def render_static(run: Run, spec: LogSpec, at: float, facts: dict[str, str]) -> str:

@@ -153,7 +153,7 @@ class SpanMetrics:
         http = [place for place, row in enumerate(rows) if _answers_http(nodes[row])]
         if http:
             failed[http] = self._faults[1][outcome[http]]
-        inside = [place for place, row in enumerate(rows) if nodes[row].local]
+        inside = [place for place, row in enumerate(rows) if nodes[row].local or nodes[row].op.marks_errors]
         if inside:
             failed[inside] = outcome[inside] != 0
         return failed

@@ -30,6 +30,18 @@ class LogSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     to: Literal["", "stdout", "otlp"] = ""  # where it goes when not where the program's others go
 
 
+class EventSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An event in an operation's span.
+
+    ``at`` as for a log line, or ``failed:<operation>`` for each failed call of that operation, whose error is then
+    ``{error}`` as the program prints it. Texts are templates over the request.
+    """
+
+    at: str
+    name: str
+    attributes: dict[str, str] = {}
+
+
 class When(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which requests a step is for, by a feature flag of the calling program.
 
@@ -109,7 +121,9 @@ class Op(msgspec.Struct, forbid_unknown_fields=True):
     span: str | None = None  # empty: neither side has one
     server_span: str | None = None  # where the callee names it differently
     client_span: str | None = None  # where callers name it differently; empty: they have none
-    kind: Literal["", "SERVER", "CONSUMER"] = ""  # of the callee's span; "": INTERNAL in a program, else SERVER
+    kind: Literal["", "SERVER", "CLIENT", "INTERNAL", "CONSUMER"] = ""  # of its span; "": SERVER, inside INTERNAL
+    events: list[EventSpec] = []  # in the callee's span
+    marks_errors: bool = False  # the handler itself marks its span as failed, whatever the error
     attributes: dict[str, str] = {}  # of the callee's span, templates over the request
     client_attributes: dict[str, str] = {}
     statuses: dict[str, int] = {}  # HTTP status by code of the error, where it is not ``error_status``
@@ -236,13 +250,14 @@ class Resources(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class Consumer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A consumer group's member: takes the messages of ``topic`` one by one from the broker at ``call`` and runs
-    ``op`` for each."""
+    ``op`` for each. ``links``: not in the sender's trace, but in one of its own, whose CONSUMER spans have a link."""
 
     topic: str
     group: str
     call: str
     broker: str  # the broker's program
     op: str
+    links: bool = False
 
 
 class Burn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

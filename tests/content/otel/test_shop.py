@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from aiohttp import ClientSession
+
 SERVICES = {
     "accounting", "ad", "cart", "checkout", "currency", "email", "flagd", "fraud-detection", "frontend",
     "frontend-proxy", "payment", "product-catalog", "quote", "recommendation", "shipping",
@@ -56,7 +58,6 @@ async def check_an_order(shop: Any) -> None:
         ("payment", "charge", "internal"),
         ("cart", "POST /oteldemo.CartService/EmptyCart", "server"),
         ("cart", "HMSET", "client"),
-        ("accounting", "order-consumed", "consumer"),
         ("fraud-detection", "orders process", "consumer"),
     ):
         assert names[wanted] == 1, wanted
@@ -67,6 +68,32 @@ async def check_an_order(shop: Any) -> None:
             assert span.start_us + span.duration_us <= parent.start_us + parent.duration_us + 3
     sent = next(span for span in spans if span.kind == "producer")
     assert all(s.parent_id == sent.span_id for s in spans if s.kind == "consumer")
+    await check_events_and_links(shop, sent.trace_id, sent.span_id)
+
+
+async def legacy(shop: Any, path: str) -> list[dict[str, Any]]:
+    """Traces in Jaeger's own JSON."""
+    async with ClientSession() as session, session.get(f"{shop.cluster.info.jaeger_url}/api/{path}") as answer:
+        return (await answer.json())["data"]  # type: ignore[no-any-return]
+
+
+def events(spans: list[dict[str, Any]], name: str) -> list[list[str]]:
+    """Names of the events in spans of a name."""
+    return [[log["fields"][0]["value"] for log in s["logs"]] for s in spans if s["operationName"] == name]
+
+
+async def check_events_and_links(shop: Any, trace: str, sent: str) -> None:
+    (order,) = await legacy(shop, f"traces/{trace}")
+    noted = ["prepared", "feature_flag.evaluation", "charged", "shipped"]
+    assert events(order["spans"], ORDER) == [noted]
+    assert events(order["spans"], "POST /oteldemo.CartService/EmptyCart") == [["Empty cart"]]
+    products = events(order["spans"], "oteldemo.ProductCatalogService/GetProduct")
+    assert {tuple(names[-1:]) for names in products} == {(), ("Product Found",)}  # of callers, of the callee
+    found = await legacy(shop, "traces?service=accounting&limit=200")
+    linked = {"refType": "FOLLOWS_FROM", "traceID": trace, "spanID": sent}
+    (consumed,) = [t for t in found if any(linked in span["references"] for span in t["spans"])]
+    names = {span["operationName"]: span["references"] for span in consumed["spans"]}
+    assert names["order-consumed"] == [] and len(names["orders receive"]) == 2
 
 
 async def check_logs(shop: Any) -> None:

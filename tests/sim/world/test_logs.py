@@ -73,6 +73,23 @@ def test_an_event_counts_once_by_its_first_line(broken: Any) -> None:
     assert failed == sum(t.startswith("info: Grpc.") for t in shown) > 0
 
 
+def test_exceptions_are_recorded_in_spans_as_they_are_printed(broken: Any) -> None:
+    spans = [s for t in broken.world.spans.search("recommendationservice", limit=10_000) for s in t]
+    pod = broken.pods("recommendationservice")[0]
+    printed = [line.text for line in lines(broken, pod)]
+    for kind in ("SERVER", "CLIENT"):
+        failed = [s for s in spans if s.service == "recommendationservice" and s.kind == kind and s.status == "ERROR"]
+        assert len(failed) == sum(text.startswith("Exception calling application: ") for text in printed) > 0
+        for span in failed:
+            (event,) = span.events
+            assert event.name == "exception"
+            assert event.attributes["exception.type"] == "grpc._channel._InactiveRpcError"
+            assert "StatusCode.UNAVAILABLE" in event.attributes["exception.message"]
+            assert event.attributes["exception.stacktrace"].startswith("Traceback (most recent call last):\n")
+            assert span.start_us <= event.at_us <= span.start_us + span.duration_us + 1
+    assert not any(s.events for s in spans if s.status == "UNSET")
+
+
 @pytest.mark.parametrize("readings", [1, 9])
 def test_the_kubelet_rotates_files(make_lab: Any, readings: int) -> None:
     lab = make_lab()
