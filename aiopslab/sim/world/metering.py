@@ -182,7 +182,7 @@ class SpanMetrics:
         shape, rest = divmod(slot, 2 * self._stride)
         failed, number = divmod(rest, self._stride)
         span, run = self._shapes[shape], self._runs[number]
-        service = run.spec.env.get("OTEL_SERVICE_NAME") or span.service
+        service = span.op.reports_as or run.spec.env.get("OTEL_SERVICE_NAME") or span.service
         labels = SpanSeries(
             service,
             span.name,

@@ -73,6 +73,7 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     parallel: bool = False  # of a loop: its rounds start together
     span: str = ""  # name of the caller's span, where it is not the operation's
     scale: str = ""  # flag whose value multiplies the callee's own time
+    scale_by: str = ""  # request variable that does
     copies: str = ""  # flag whose value is how many more messages are sent
     wrap_status: str = ""  # instead of ``wrap`` when the callee answered with an HTTP error ``{status}``
     times: int = 1
@@ -123,6 +124,7 @@ class Op(msgspec.Struct, forbid_unknown_fields=True):
     client_span: str | None = None  # where callers name it differently; empty: they have none
     kind: Literal["", "SERVER", "CLIENT", "INTERNAL", "CONSUMER"] = ""  # of its span; "": SERVER, inside INTERNAL
     events: list[EventSpec] = []  # in the callee's span
+    reports_as: str = ""  # service of its span, where it is not the container's
     marks_errors: bool = False  # the handler itself marks its span as failed, whatever the error
     attributes: dict[str, str] = {}  # of the callee's span, templates over the request
     client_attributes: dict[str, str] = {}
@@ -174,6 +176,20 @@ class Task(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     weight: float
     requests: list[UserRequest]
+    span: str = ""  # operation of the generator: its span is around the task
+    checks: str = ""  # operation of the generator: its span comes before the task
+    repeats: str = ""  # flag whose value is how often the requests are made, one after the other
+    browser: bool = False  # a browser's task: only browsers do it, and they do no other
+    stay_s: float = 0.0  # in the task after the last answer
+
+
+class SpanOver(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The span of an operation of the generator over ``requests`` requests from this one on. It begins a trace
+    unless it is ``inside`` the span around it."""
+
+    op: str
+    requests: int = 1
+    inside: bool = False
 
 
 class UserRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -185,6 +201,10 @@ class UserRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     keeps: dict[str, str] = {}  # state variable -> drawn variable
     uses: dict[str, str] = {}  # request variable -> drawn variable whose word it takes
     follows: bool = False  # a redirect: only made when the request before it succeeded
+    values: dict[str, int] = {}  # request variable -> its number
+    spans: list[SpanOver] = []  # that begin with this request
+    propagates: bool = True  # passes the innermost span's context on
+    parallel: bool = False  # starts together with the request before it
 
 
 class Draw(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -220,6 +240,9 @@ class Users(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     state: dict[str, int] = {}  # state variable -> first value
     count_flag: str = ""  # flag that sets the number of users whenever its value changes
     traffic_flag: str = ""  # flag that switches all users off
+    checks: str = ""  # operation of the generator: its span comes before every task
+    browsers: str = ""  # environment variable that adds a user with a browser when it is ``true``
+    flag_values: dict[str, str] = {}  # request variable -> flag whose value it has
 
 
 class Vocabulary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -17,6 +17,7 @@ from aiopslab.sim.world.hashing import mix, mix_int
 from aiopslab.sim.world.instrumentation import SpanFacts, attributes, is_error
 from aiopslab.sim.world.requests import TRACE_SALTS, TRACE_STEP, Reader, RequestView, span_id, trace_id, typed
 from aiopslab.sim.world.routes import Node, Route, SpanShape
+from aiopslab.sim.world.runs import Run
 from aiopslab.sim.world.spanevents import SpanEvent, SpanLink, noted, recorded
 
 
@@ -52,13 +53,15 @@ class Root:
 class SpanStore:
     """Queries over finished traces. A trace is visible once its request has been answered.
 
-    ``now`` gives the virtual time up to which traffic was simulated.
+    ``now`` gives the virtual time up to which traffic was simulated. Of pods in the namespaces ``unknown`` spans say
+    nothing but the service.
     """
 
     def __init__(self, reader: Reader, pieces: Pieces, now: Callable[[], float]) -> None:
         self._reader = reader
         self._pieces = pieces
         self._now = now
+        self.unknown: frozenset[str] = frozenset()
 
     def services(self, start_us: int = 0, end_us: int | None = None) -> list[str]:
         """Names of services with spans in a time range, sorted."""
@@ -111,7 +114,7 @@ class SpanStore:
                     keys = block.key if node == 0 else mix(block.key + np.uint64(TRACE_STEP + node))
                     for column in np.flatnonzero(mix(keys ^ np.uint64(TRACE_SALTS[0])) == high):
                         root = Root(block, int(column), node)
-                        if self._id(root) == wanted and self._visible(root):
+                        if self._id(root) == wanted:
                             return self._materialise(root)
         return []
 
@@ -179,9 +182,6 @@ class SpanStore:
             for _, found, hits in sorted(piece.values(), key=lambda e: -e[0]):
                 yield found, hits
 
-    def _visible(self, root: Root) -> bool:
-        return float(root.block.ends()[root.column]) <= self._now()
-
     def _id(self, root: Root) -> str:
         """Trace id of a root that is its own home."""
         return trace_id(int(root.block.key[root.column]), root.node)
@@ -192,7 +192,8 @@ class SpanStore:
     def _spans_of(self, root: Root, trace: str) -> list[Span]:
         view = RequestView(self._reader, root.block, root.column)
         spans: list[Span] = []
-        for node in root.block.route.nodes:
+        ended = float(root.block.ends()[root.column]) <= self._now()
+        for node in root.block.route.nodes if ended else ():
             if not view.happened(node.index):
                 continue
             for shape in (node.client_span, node.server_span):
@@ -229,7 +230,7 @@ class SpanStore:
             trace,
             span_id(view.key, i, server),
             self._parent(view, node, shape),
-            run.spec.env.get("OTEL_SERVICE_NAME") or shape.service,
+            service_name(shape, run),
             shape.name,
             shape.kind,
             start_us,
@@ -237,14 +238,7 @@ class SpanStore:
             "ERROR" if failed else "UNSET",
             error.message if shown and error else "",
             attributes(shape, facts),
-            {
-                "k8s.namespace.name": run.ref.namespace,
-                "k8s.pod.name": run.ref.pod,
-                "k8s.node.name": run.spec.node,
-                "k8s.container.name": run.ref.container,
-                "ip": run.spec.pod_ip,
-                "host.name": run.ref.pod,
-            },
+            {} if run.ref.namespace in self.unknown else place(run),
             self._events(view, node, shape, start_us + duration_us),
             self._links(view, shape),
         )
@@ -295,6 +289,23 @@ class SpanStore:
         return span_id(view.key, node.within, True)
 
 
+def place(run: Run) -> dict[str, str]:
+    """Resource attributes that say where a process runs."""
+    return {
+        "k8s.namespace.name": run.ref.namespace,
+        "k8s.pod.name": run.ref.pod,
+        "k8s.node.name": run.spec.node,
+        "k8s.container.name": run.ref.container,
+        "ip": run.spec.pod_ip,
+        "host.name": run.ref.pod,
+    }
+
+
+def service_name(shape: SpanShape, run: Run) -> str:
+    """What a span's resource calls its service: what the process's environment says, or its program."""
+    return shape.op.reports_as or run.spec.env.get("OTEL_SERVICE_NAME") or shape.service
+
+
 def home_of(root: Root) -> Root:
     """The root of the trace that a root belongs to: of a consumed message, where it was sent."""
     while root.node == 0 and (origin := root.block.origin) is not None and origin.traced:
@@ -304,10 +315,14 @@ def home_of(root: Root) -> Root:
 
 
 def _consumed(block: Block, inside: NDArray[np.bool_], counts: Counter[tuple[str, str]]) -> None:
-    """Count the messages of a consumer's block as calls of their senders."""
-    if block.origin is None or block.origin.how != "message":
+    """Count the messages of a consumer's block as calls of their senders, the requests inside spans of users as
+    theirs."""
+    if block.origin is None or not block.origin.traced:
         return
-    sent, taken = block.origin.block.route.nodes[block.origin.node].client_span, block.route.nodes[0].server_span
+    outer, taken = block.origin.block.route.nodes[block.origin.node], block.route.nodes[0].server_span
+    sent = outer.client_span if block.origin.sent else outer.server_span
+    if sent is not None and taken is not None and sent.service == taken.service:
+        return
     calls = int(inside.sum())
     if sent is not None and taken is not None and calls:
         counts[(sent.service, taken.service)] += calls

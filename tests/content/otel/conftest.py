@@ -71,6 +71,7 @@ class Shop:
 
 @asynccontextmanager
 async def deployed(catalog: Catalog, tools: Tools, users: int) -> AsyncIterator[Shop]:
+    """The demo with users, one of them in a browser."""
     cluster = await open_cluster("embedded", ClusterOptions(seed=5, bundles=catalog.roots)).up()
     metrics, traces = Prometheus(cluster.info.prometheus_url), Jaeger(cluster.info.jaeger_url)
     app = catalog.app("otel-demo")
@@ -78,7 +79,7 @@ async def deployed(catalog: Catalog, tools: Tools, users: int) -> AsyncIterator[
         async with Kube(cluster.info.kubeconfig) as kube:
             await Deployer(cluster, kube, Helm(tools, cluster.info.kubeconfig)).deploy(app)
             loader = Loader(cluster, kube)
-            await loader.start(catalog.workload("otel-users"), app, {"users": users})
+            await loader.start(catalog.workload("otel-users"), app, {"users": users, "browser": True})
             await cluster.clock.sleep(180)
             yield Shop(cluster, kube, metrics, traces, loader)
     finally:
@@ -89,7 +90,7 @@ async def deployed(catalog: Catalog, tools: Tools, users: int) -> AsyncIterator[
 
 @pytest.fixture
 async def shop(catalog: Catalog, tools: Tools) -> AsyncIterator[Shop]:
-    """The demo with thirty users, three minutes after they came."""
+    """The demo with thirty users and a browser, three minutes after they came."""
     async with deployed(catalog, tools, 30) as found:
         yield found
 

@@ -9,7 +9,8 @@ from aiohttp import ClientSession
 
 SERVICES = {
     "accounting", "ad", "cart", "checkout", "currency", "email", "flagd", "fraud-detection", "frontend",
-    "frontend-proxy", "payment", "product-catalog", "quote", "recommendation", "shipping",
+    "frontend-proxy", "frontend-web", "image-provider", "load-generator", "payment", "product-catalog", "quote",
+    "recommendation", "shipping",
 }  # fmt: skip
 ORDER = "oteldemo.CheckoutService/PlaceOrder"
 
@@ -26,10 +27,15 @@ async def test_a_healthy_shop(shop: Any, namespace: str) -> None:
     assert set(await shop.traces.services()) >= SERVICES
     errors = 'sum(traces_span_metrics_calls_total{status_code="STATUS_CODE_ERROR"})'
     assert await shop.metrics.value(errors, await shop.wait(1)) is None
-    # Closed-loop users at about one task in 5.5 s; a request is one span at each layer.
-    ingress = await shop.calls("frontend-proxy", "ingress")
-    assert 4 < ingress < 9
+    # Closed-loop users at about one task in 5.5 s; a request is one span at each layer. Pictures are not the front
+    # end's.
+    pictures = await shop.calls("image-provider", "image-provider")
+    ingress = await shop.calls("frontend-proxy", "ingress") - pictures
+    assert 6 < ingress < 13 and 0.5 < pictures < 2.5
     assert abs(await shop.calls("frontend", "GET|POST") - ingress) < 0.3 * ingress
+    tasks = await shop.calls("load-generator", "user_(index|browse_product|get_.*|view_cart|checkout_.*)")
+    assert 3 < tasks < 6
+    assert await shop.calls("frontend-web", "HTTP GET|documentFetch|resourceFetch") > 2.5
     await check_an_order(shop)
     await check_logs(shop)
     lag = 'kafka_consumer_group_lag_sum{group="fraud-detection"}'
@@ -44,8 +50,10 @@ async def check_an_order(shop: Any) -> None:
     by_id = {span.span_id: span for span in spans}
     names = Counter((span.service, span.operation, span.kind) for span in spans)
     roots = [span for span in spans if span.parent_id not in by_id]
-    assert [(r.service, r.operation, r.kind) for r in roots] == [("frontend-proxy", "ingress", "server")]
+    assert [(r.service, r.kind) for r in roots] == [("load-generator", "client")]
+    assert roots[0].operation.startswith("user_checkout_") and roots[0].process.keys() <= {"service.name"}
     for wanted in (
+        ("frontend-proxy", "ingress", "server"),
         ("frontend-proxy", "router frontend egress", "client"),
         ("frontend", "POST", "server"),
         ("frontend", "POST /api/checkout", "server"),
