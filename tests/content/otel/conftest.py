@@ -49,10 +49,12 @@ class Shop:
         return await self.value(f"sum(rate(traces_span_metrics_calls_total{{{selector}}}[{window}]))")
 
     async def flag(self, name: str, variant: str, *, restart: bool = True) -> None:
-        """Set a flag's default variant (or the first result of its rule) in the ConfigMap."""
+        """Set a flag's default variant (or the first result of its rule) in the ConfigMap; a flag that is not there
+        gets the variant ``on``, which is 10."""
         config = await self.kube.get("configmaps", NAMESPACE, "flagd-config")
         data = json.loads(config["data"][FILE])
-        flag = data["flags"][name]
+        new = {"state": "ENABLED", "variants": {"on": 10, "off": 0}, "defaultVariant": "off"}
+        flag = data["flags"].setdefault(name, new)
         if "targeting" in flag:
             flag["targeting"]["if"][1] = variant
         else:

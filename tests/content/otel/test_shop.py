@@ -143,6 +143,8 @@ async def test_flags_act_through_flagd(shop: Any, namespace: str) -> None:
 
 async def check_a_leak_and_busy_cores(shop: Any, namespace: str) -> None:
     await shop.flag("emailMemoryLeak", "1000x", restart=False)
+    await shop.flag("imageSlowLoad", "5sec", restart=False)
+    await shop.flag("loadGeneratorFloodHomepage", "on", restart=False)
     await shop.flag("adHighCpu", "on")
     await shop.wait(240)
     (pod,) = await shop.kube.list("pods", namespace, labels="opentelemetry.io/name=email")
@@ -151,3 +153,16 @@ async def check_a_leak_and_busy_cores(shop: Any, namespace: str) -> None:
     assert status["lastState"]["terminated"]["reason"] == "OOMKilled"
     cpu = f'sum(rate(container_cpu_usage_seconds_total{{namespace="{namespace}",container="ad"}}[1m]))'
     assert await shop.value(cpu) > 3
+    await check_slow_pictures_and_floods(shop)
+
+
+async def check_slow_pictures_and_floods(shop: Any) -> None:
+    now = await shop.wait(1)
+    slow = [t for t in await shop.traces.traces("image-provider", now - 100, now, limit=60)]
+    assert slow
+    for spans in slow:
+        took = {span.operation: span.duration_us for span in spans}
+        assert [s.service for s in spans if not s.parent_id] == ["frontend-web"]
+        assert took["HTTP GET"] > took["ingress"] > 5e6 > 2e5 > took["router image-provider egress"]
+    floods = await shop.traces.traces("load-generator", now - 200, now, operation="user_flood_home")
+    assert floods and all(sum(s.operation == "ingress" for s in spans) == 10 for spans in floods)
