@@ -190,7 +190,7 @@ class Shop:
         lines = []
         for run in self.world.runs.all:
             if run.ref.namespace == NAMESPACE and run.ref.pod.startswith(service + "-"):
-                found = self.world.logs(run.ref, LogQuery(since=since)) or []
+                found = self.world.logs(run.ref, LogQuery(since=since, rotated=True)) or []
                 lines += [line.text for line in found]
         return lines
 

@@ -189,6 +189,7 @@ async def _serve(
         rules=RuleManager(series, Engine(series), load_rules(settings.bundle), begin, began(kernel.store)),
     )
     prometheus_port = await _listen(prometheus_app(source), runners)
+    world.spans.unknown = HIDDEN_NAMESPACES
     traces = TraceSource(world.spans, now=lambda: kernel.now, refresh=lambda: world.run_until(kernel.now))
     jaeger_port = await _listen(jaeger_app(traces), runners)
     running = Running(settings, assembly, kube_app[SERVER].activity)

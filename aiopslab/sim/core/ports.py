@@ -126,11 +126,13 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """Which lines: from ``since`` (exclusive of older), the last ``tail``; None means no bound."""
+    """Which lines: from ``since`` (exclusive of older), the last ``tail``; None means no bound. Lines are those of
+    the newest log file; ``rotated`` means of those before it too, as who follows a log has them."""
 
     since: float | None = None
     until: float | None = None
     tail: int | None = None
+    rotated: bool = False
 
 
 class ImageRegistry(Protocol):

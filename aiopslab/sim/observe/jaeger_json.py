@@ -56,6 +56,8 @@ def _span_json(span: Span, process: str) -> dict[str, Any]:
     references = []
     if span.parent_id:
         references.append({"refType": "CHILD_OF", "traceID": span.trace_id, "spanID": span.parent_id})
+    for link in span.links:
+        references.append({"refType": "FOLLOWS_FROM", "traceID": link.trace_id, "spanID": link.span_id})
     tags = [_tag(name, value) for name, value in span.attributes.items()]
     tags.append(_tag("span.kind", span.kind.lower()))
     if span.status != "UNSET":
@@ -73,7 +75,13 @@ def _span_json(span: Span, process: str) -> dict[str, Any]:
         "startTime": span.start_us,
         "duration": span.duration_us,
         "tags": tags,
-        "logs": [],
+        "logs": [
+            {
+                "timestamp": event.at_us,
+                "fields": [_tag("event", event.name), *(_tag(k, v) for k, v in event.attributes.items())],
+            }
+            for event in span.events
+        ],
         "processID": process,
         "warnings": None,
     }
@@ -128,9 +136,21 @@ def _otlp_span(span: Span) -> dict[str, Any]:
         "startTimeUnixNano": str(span.start_us * 1000),
         "endTimeUnixNano": str((span.start_us + span.duration_us) * 1000),
         "attributes": _attributes(span.attributes),
+        "events": [
+            {
+                "timeUnixNano": str(event.at_us * 1000),
+                "name": event.name,
+                "attributes": _attributes(event.attributes),
+            }
+            for event in span.events
+        ],
+        "links": [
+            {"traceId": link.trace_id, "spanId": link.span_id, "attributes": _attributes(link.attributes)}
+            for link in span.links
+        ],
         "status": status,
     }
-    return {name: value for name, value in shown.items() if value != ""}
+    return {name: value for name, value in shown.items() if value not in ("", [])}
 
 
 def _attributes(values: Mapping[str, Any]) -> list[dict[str, Any]]:

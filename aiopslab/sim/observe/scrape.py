@@ -52,7 +52,7 @@ class Counters(Protocol):
 class Scraper:
     """Takes a scrape each ``interval_s`` seconds of virtual time, all targets at the same instant.
 
-    Nothing of ``HIDDEN_NAMESPACES`` is scraped. A node whose Ready condition is Unknown does not answer: its
+    Nothing in ``HIDDEN_NAMESPACES`` is scraped. A node whose Ready condition is Unknown does not answer: its
     targets are down and their series end. With ``background`` noise, now and then a node's cAdvisor takes too long.
     """
 

@@ -184,6 +184,7 @@ class Follower:
         self._since = options.since
         self._given_at_since = 0
         self._looked_at = -1.0
+        self._started = False  # from then on, what is in a file that was rotated away in between comes too
 
     def new_lines(self) -> list[LogLine]:
         """Lines since the last call. Nothing is looked up while the clock stands still."""
@@ -192,8 +193,8 @@ class Follower:
             return []
         self._looked_at = now
         self._world.run_until(now)
-        lines = self._world.logs(self._ref, LogQuery(self._since, now, self._tail)) or []
-        self._tail = None
+        lines = self._world.logs(self._ref, LogQuery(self._since, now, self._tail, self._started)) or []
+        self._tail, self._started = None, True
         lines = lines[self._given_at_since :]
         if lines:
             last = lines[-1].at

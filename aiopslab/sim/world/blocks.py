@@ -7,8 +7,9 @@ cannot disagree.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,15 +19,30 @@ from aiopslab.sim.world.routes import Route
 
 @dataclass(slots=True, eq=False)
 class Origin:
-    """Where messages came from: call ``node`` of the requests ``columns`` (n,) of ``block``."""
+    """Where requests came from: call ``node`` of the requests ``columns`` (n,) of ``block``.
+
+    ``how``: it sent a ``message`` whose work goes on in its trace; the work has a ``link`` to it but is a trace of
+    its own; the requests were made inside its ``span``.
+    """
 
     block: Block
     node: int
     columns: NDArray[np.int64]
+    how: Literal["message", "link", "span"] = "message"
+
+    @property
+    def traced(self) -> bool:
+        """Whether it is in the same trace."""
+        return self.how != "link"
+
+    @property
+    def sent(self) -> bool:
+        """Whether the requests are the work of its messages."""
+        return self.how != "span"
 
     def some(self, which: NDArray[np.int64]) -> Origin:
         """Of some of the requests only."""
-        return Origin(self.block, self.node, self.columns[which])
+        return Origin(self.block, self.node, self.columns[which], self.how)
 
 
 @dataclass(slots=True, eq=False)
@@ -47,7 +63,7 @@ class Block:
     variables: dict[str, NDArray[np.int64]] = field(default_factory=dict)  # (n,) per request
     client: NDArray[np.int32] | None = None  # (n,) run of the load generator
     connection: NDArray[np.int32] | None = None  # (n,) user or connection number at the client
-    origin: Origin | None = None  # of a consumer's block: the calls that sent its messages
+    origin: Origin | None = None  # of a consumer's block: the calls that sent its messages; users' spans
     followers: list[Block] = field(default_factory=list)  # blocks of which this one is the origin
 
     @property
@@ -82,6 +98,8 @@ class Pieces:
         self._retention_s = retention_s
         self._spans: list[tuple[float, float]] = []
         self._blocks: list[list[Block]] = []
+        self._dropped = 0
+        self.before_dropping: Callable[[float], None] | None = None  # told the time
 
     def add(self, start: float, blocks: list[Block]) -> None:
         """Append a piece that began at ``start``; drop pieces that ended too long ago."""
@@ -94,13 +112,21 @@ class Pieces:
         while self._spans[old][1] < start - self._retention_s:
             old += 1
         if old:
+            if self.before_dropping is not None:
+                self.before_dropping(start)
             del self._spans[:old], self._blocks[:old]
+            self._dropped += old
 
     def between(self, start: float, end: float) -> Iterator[list[Block]]:
         """Pieces with a request alive in ``[start, end]``, newest first."""
         for (low, high), blocks in zip(reversed(self._spans), reversed(self._blocks), strict=True):
             if low <= end and high >= start:
                 yield blocks
+
+    def from_number(self, number: int) -> Iterator[tuple[float, float, list[Block]]]:
+        """Start, end and blocks of the pieces from the one of that number on, counted since the beginning."""
+        for place in range(max(0, number - self._dropped), len(self._blocks)):
+            yield *self._spans[place], self._blocks[place]
 
     def all(self) -> Iterator[list[Block]]:
         """Every piece, newest first."""

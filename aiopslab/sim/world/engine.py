@@ -108,7 +108,7 @@ class Engine:
         draws = mix(batch.key[None, :] ^ route.salts[:, None])
         own, wire = self._durations(route, draws)
         for i in route.scaled:
-            own[i] *= self._scale(route, i, run, (routes, edges))
+            own[i] *= self._scale(batch, i, run, (routes, edges))
         self._packets(batch, node_edges, run, draws, wire)
         if strain.programs:
             self._waits(route, run, draws, strain, (own, wire))
@@ -293,11 +293,13 @@ class Engine:
         return batch.variables.get(variable, np.zeros(len(batch.key), np.int64))
 
     def _scale(
-        self, route: Route, i: int, run: NDArray[np.int32], state: tuple[RouteTable, EdgeTable]
+        self, batch: Batch, i: int, run: NDArray[np.int32], state: tuple[RouteTable, EdgeTable]
     ) -> NDArray[np.float32]:
-        node = route.nodes[i]
+        node = batch.route.nodes[i]
         assert node.step is not None
-        values = state[1].flag(state[0], route.nodes[node.parent].program, node.step.scale, {})
+        if node.step.scale_by:
+            return batch.variables.get(node.step.scale_by, np.zeros(len(batch.key))).astype(np.float32)
+        values = state[1].flag(state[0], batch.route.nodes[node.parent].program, node.step.scale, {})
         return values[run[node.parent]].astype(np.float32)
 
 

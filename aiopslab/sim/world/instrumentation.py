@@ -28,7 +28,7 @@ def is_error(shape: SpanShape, error: Error | None, status: int) -> bool:
         return status >= 500
     if error is None:
         return False
-    return not shape.server or shape.op.local or error.code in SERVER_FAULTS
+    return not shape.server or shape.op.local or shape.op.marks_errors or error.code in SERVER_FAULTS
 
 
 def attributes(shape: SpanShape, facts: SpanFacts) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,6 +22,7 @@ from aiopslab.sim.world.programs import Programs
 from aiopslab.sim.world.programspec import Program, Task, Users
 from aiopslab.sim.world.routes import RouteTable
 from aiopslab.sim.world.runs import Run
+from aiopslab.sim.world.userspans import Times, UserSpans, covers, innermost
 
 USERS_MAX = 100_000
 ROUNDS_MAX = 400  # tasks of one user in one piece
@@ -58,9 +60,11 @@ class Part:
 class Plan:
     """What was asked of the engine, to be placed in time when the answers are known."""
 
+    routes: RouteTable
     rounds: list[Round] = field(default_factory=list)
     entries: int = 0
     parts: list[list[Part]] = field(default_factory=list)  # per batch
+    by_task: dict[int, list[Part]] = field(default_factory=dict)  # by position, of tasks with requests
 
 
 class UserLoad:
@@ -78,14 +82,19 @@ class UserLoad:
         env = run.spec.env
         self.address = plain_address(env.get(self.spec.target, ""))
         self.count = int(_number(env.get(self.spec.count, ""), 10))
+        self._browsers = int(env.get(self.spec.browsers, "").lower() == "true")
+        self._flags: dict[str, float] = {}
+        self.tasks: list[Task] = []
+        self.spans: list[Block] = []  # of the last piece
+        self._own_spans = UserSpans(run, program)
         self._rate = max(_number(env.get(self.spec.rate, ""), 1), 1e-3)
         self._own = text_key(seed, "users", program.name, index)
         self._named: float | None = None  # what the flag service named last
         self.lanes = -1
         self.resize(self.count, run.started)
         self._expected_s = np.full(len(self.spec.tasks), 0.05)
-        self._cumulative = np.cumsum([t.weight for t in self.spec.tasks])
         self._first = next(i for i, t in enumerate(self.spec.tasks) if t.name == self.spec.on_start)
+        self.evaluate(lambda flag: 0.0)
         self.requests = 0
         self.failures = 0
 
@@ -106,9 +115,21 @@ class UserLoad:
         self._named = self._named if count is None else count
         self.resize(self.count if traffic else 0, now)
 
+    def evaluate(self, value: Callable[[str], float]) -> None:
+        """Take in what flags mean for requests: variables that have their values, tasks that they repeat."""
+        asked = [*self.spec.flag_values.values(), *(t.repeats for t in self.spec.tasks if t.repeats)]
+        flags = {flag: value(flag) for flag in asked}
+        if flags == self._flags and self.tasks:
+            return
+        self._flags = flags
+        self.tasks = [repeated(t, int(flags[t.repeats])) if t.repeats else t for t in self.spec.tasks]
+        self._shares = tuple(np.cumsum([t.weight * (t.browser == own) for t in self.tasks]) for own in (False, True))
+        self._plain = not any(t.stay_s or any(r.parallel for r in t.requests) for t in self.tasks)
+
     def resize(self, count: int, now: float) -> None:
         """Go on with ``count`` users, who start afresh, when it is another number."""
         count = min(max(0, count), USERS_MAX)
+        count += self._browsers if count else 0
         if count == self.lanes:
             return
         self.lanes = count
@@ -120,7 +141,7 @@ class UserLoad:
 
     def plan(self, routes: RouteTable, edge: Edge, until: float) -> tuple[Plan, list[Batch]]:
         """Batches of all requests whose tasks are expected to begin before ``until``."""
-        plan = Plan()
+        plan = Plan(routes)
         times, turns = self._next.copy(), self._turn.copy()
         sets = {name: bits.copy() for name, bits in self._sets.items()}
         state = {name: values.copy() for name, values in self._state.items()}
@@ -137,7 +158,8 @@ class UserLoad:
         return plan, self._batches(plan, routes, edge)
 
     def settle(self, plan: Plan, blocks: list[Block], until: float) -> list[Block]:
-        """Place the answered requests in time; returns the blocks without requests that begin after ``until``."""
+        """Place the answered requests in time; returns the blocks without requests that begin after ``until``. The
+        users' own spans are then in ``spans``."""
         took = np.zeros((plan.entries, self._longest()))
         good = np.ones((plan.entries, self._longest()), bool)
         for block, parts in zip(blocks, plan.parts, strict=True):
@@ -149,8 +171,28 @@ class UserLoad:
                     good[part.entries, part.position] = block.error[0, span] == 0
                 at += len(part.entries)
         made = self._follow(plan, took, good)
-        starts, kept = self._schedule(plan, took, good, until)
-        return self._place(plan, blocks, starts, kept[:, None] & made, took)
+        begin, spent = self._timing(plan, took)
+        starts, kept = self._schedule(plan, (took, spent), good, until)
+        times = Times(starts, kept, begin, took)
+        self.spans = self._own_spans.place(self.tasks, plan, times)
+        return self._place(plan, blocks, times, made)
+
+    def _timing(self, plan: Plan, took: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """(entries, positions) seconds from an entry's start to each request, (entries,) to its end."""
+        total = np.cumsum(took, axis=1)
+        begin, spent = total - took, took.sum(axis=1)
+        if self._plain:
+            return begin, spent
+        tasks = np.concatenate([r.tasks for r in plan.rounds]) if plan.rounds else np.zeros(0, np.int64)
+        for number, task in enumerate(self.tasks):
+            mine = np.flatnonzero(tasks == number)
+            at = end = np.zeros(len(mine))
+            for position, request in enumerate(task.requests):
+                at = at if request.parallel else end
+                begin[mine, position] = at
+                end = np.maximum(end, at + took[mine, position])
+            spent[mine] = end + task.stay_s
+        return begin, spent
 
     def _follow(self, plan: Plan, took: NDArray[np.float64], good: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """(entries, positions) requests that are made; a redirect is only followed when there was one."""
@@ -158,7 +200,7 @@ class UserLoad:
         if good.all():
             return made
         tasks = np.concatenate([r.tasks for r in plan.rounds])
-        for number, task in enumerate(self.spec.tasks):
+        for number, task in enumerate(self.tasks):
             for position, request in enumerate(task.requests):
                 if request.follows:
                     made[(tasks == number) & ~(good[:, position - 1] & made[:, position - 1]), position] = False
@@ -175,9 +217,13 @@ class UserLoad:
         first: int,
     ) -> Round:
         keys = mix(self._keys[users] + turns.astype(np.uint64) * np.uint64(0x9E37))
-        draw = unit(salted(keys, 1)) * self._cumulative[-1]
-        tasks = np.minimum(np.searchsorted(self._cumulative, draw, side="right"), len(self.spec.tasks) - 1)
+        share, browsing = self._shares
+        draw = unit(salted(keys, 1))
+        tasks = np.minimum(np.searchsorted(share, draw * share[-1], side="right"), len(self.tasks) - 1)
         tasks = np.where(turns == 0, self._first, tasks)
+        if self._browsers:
+            shown = np.minimum(np.searchsorted(browsing, draw * browsing[-1], side="right"), len(self.tasks) - 1)
+            tasks = np.where(users >= self.lanes - self._browsers, shown, tasks)
         low, high = self.spec.think_s
         think = low + (high - low) * unit(salted(keys, 2))
         drawn = {name: self._number(keys, name) for name in self.spec.draws}
@@ -206,7 +252,7 @@ class UserLoad:
     ) -> None:
         """Let the tasks of a round change their users' state; ``good`` (entries, positions) says which requests
         succeeded, None meaning all."""
-        for number, task in enumerate(self.spec.tasks):
+        for number, task in enumerate(self.tasks):
             if not any(r.adds or r.clears or r.keeps for r in task.requests):
                 continue
             mine = np.flatnonzero(round_.tasks == number)
@@ -223,12 +269,16 @@ class UserLoad:
                     state[name][users] = round_.drawn[drawn][done]
 
     def _batches(self, plan: Plan, routes: RouteTable, edge: Edge) -> list[Batch]:
-        by_route: dict[str, list[Part]] = {}
-        for number, task in enumerate(self.spec.tasks):
-            for part in self._parts(plan, number, task):
-                by_route.setdefault(task.requests[part.position].route, []).append(part)
+        alike: dict[tuple[str, str], list[Part]] = {}  # by route and by the sort of span around
+        for number, task in enumerate(self.tasks):
+            parts = self._parts(plan, number, task)
+            if parts:
+                plan.by_task[number] = parts
+            sorts = sorts_of(number, task)
+            for part in parts:
+                alike.setdefault((task.requests[part.position].route, sorts[part.position]), []).append(part)
         batches = []
-        for route, parts in by_route.items():
+        for (route, _), parts in alike.items():
             names = parts[0].variables
             batches.append(
                 Batch(
@@ -260,8 +310,11 @@ class UserLoad:
         sets = {name: gather(itemgetter_of("sets", name)) for name in self.spec.sets}
         state = {name: gather(itemgetter_of("state", name)) for name in self.spec.state}
         parts = []
+        told = {n: np.full(len(entries), int(self._flags[f])) for n, f in self.spec.flag_values.items()}
         for position, request in enumerate(task.requests):
-            variables = {**drawn, **sets, **state, **{name: drawn[other] for name, other in request.uses.items()}}
+            uses = {name: drawn[other] for name, other in request.uses.items()}
+            fixed = {name: np.full(len(entries), value) for name, value in request.values.items()}
+            variables = {**drawn, **sets, **state, **told, **uses, **fixed}
             parts.append(Part(number, position, entries, salted(keys, 100 + position), lanes, variables))
             for name, source in request.adds.items():
                 sets = {**sets, name: sets[name] | np.int64(1) << drawn[source]}
@@ -272,12 +325,17 @@ class UserLoad:
         return parts
 
     def _schedule(
-        self, plan: Plan, took: NDArray[np.float64], good: NDArray[np.bool_], until: float
+        self,
+        plan: Plan,
+        times: tuple[NDArray[np.float64], NDArray[np.float64]],
+        good: NDArray[np.bool_],
+        until: float,
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Start and acceptance of every entry; moves the users on."""
+        """Start and acceptance of every entry; moves the users on. ``times`` are how long each request and each
+        whole entry takes, in seconds."""
+        took, spent = times
         starts, kept = np.zeros(plan.entries), np.zeros(plan.entries, bool)
         waiting = np.zeros(self.lanes, bool)
-        spent = took.sum(axis=1)
         for round_ in plan.rounds:
             users = round_.users
             entries = slice(round_.first, round_.first + len(users))
@@ -292,7 +350,7 @@ class UserLoad:
             if accepted is not good:
                 accepted[round_.first + np.flatnonzero(~go)] = False
             self._apply(round_, self._sets, self._state, accepted)
-            for number in range(len(self.spec.tasks)):
+            for number in range(len(self.tasks)):
                 mine = spent[entries][(round_.tasks == number) & go]
                 if len(mine):
                     self._expected_s[number] += 0.3 * (float(mine.mean()) - self._expected_s[number])
@@ -300,32 +358,39 @@ class UserLoad:
         self.failures += int((~good & (took > 0))[kept].sum())
         return starts, kept
 
-    def _place(
-        self,
-        plan: Plan,
-        blocks: list[Block],
-        starts: NDArray[np.float64],
-        kept: NDArray[np.bool_],
-        took: NDArray[np.float64],
-    ) -> list[Block]:
-        before = np.cumsum(took, axis=1) - took
+    def _place(self, plan: Plan, blocks: list[Block], times: Times, made: NDArray[np.bool_]) -> list[Block]:
+        starts, begin, kept = times.start, times.begin, times.kept[:, None] & made
         placed = []
         for block, parts in zip(blocks, plan.parts, strict=True):
-            block.start = np.concatenate([starts[p.entries] + before[p.entries, p.position] for p in parts])
+            block.start = np.concatenate([starts[p.entries] + begin[p.entries, p.position] for p in parts])
             keep = np.concatenate([kept[p.entries, p.position] for p in parts])
-            if keep.all():
-                placed.append(block)
-            elif keep.any():
-                placed.append(select(block, np.flatnonzero(keep)))
+            if not keep.any():
+                continue
+            if self.spans:
+                block.origin = self._own_spans.origin(parts[0].task, self.tasks[parts[0].task], parts)
+            placed.append(block if keep.all() else select(block, np.flatnonzero(keep)))
+            if placed[-1].origin is not None:
+                placed[-1].origin.block.followers.append(placed[-1])
         return placed
 
     def _longest(self) -> int:
-        return max(len(t.requests) for t in self.spec.tasks)
+        return max(len(t.requests) for t in self.tasks)
 
 
 def itemgetter_of(part: str, name: str) -> Callable[[Round], NDArray[np.int64]]:
     """The function that takes a variable out of a round."""
     return lambda round_: getattr(round_, part)[name]
+
+
+def repeated(task: Task, times: int) -> Task:
+    """A task with its requests so many times."""
+    return msgspec.structs.replace(task, requests=task.requests * max(0, times))
+
+
+def sorts_of(number: int, task: Task) -> list[str]:
+    """By position, what tells requests apart that come from different sorts of spans; empty without spans."""
+    found, inside = covers(task), innermost(task)
+    return ["" if i < 0 else f"{number} {found[i].op} {found[i].outer >= 0}" for i in inside]
 
 
 def select(block: Block, columns: NDArray[np.int64]) -> Block:

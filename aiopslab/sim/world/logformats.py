@@ -31,6 +31,18 @@ def _logrus(entry: Entry) -> str:
     return _dump({key: data[key] for key in sorted(data)})
 
 
+def _nested(fields: dict[str, str | int]) -> dict[str, object]:
+    """Fields with dotted keys as objects inside objects."""
+    found: dict[str, object] = {}
+    for key, value in fields.items():
+        *outer, last = key.split(".")
+        place: dict[str, object] = found
+        for part in outer:
+            place = place.setdefault(part, {})  # type: ignore[assignment]
+        place[last] = value
+    return found
+
+
 def _pino(entry: Entry) -> str:
     return _dump(
         {
@@ -39,7 +51,7 @@ def _pino(entry: Entry) -> str:
             "pid": 1,
             "hostname": entry.pod,
             "name": entry.logger,
-            **entry.fields,
+            **_nested(entry.fields),
             "message": entry.message,
         }
     )
@@ -96,7 +108,7 @@ def _pino_numbered(entry: Entry) -> str:
     """Pino as it comes: numbers for levels, ``msg`` last."""
     level = {"debug": 20, "info": 30, "warning": 40, "error": 50}[entry.level]
     head = {"level": level, "time": int(entry.at * 1000), "pid": 17, "hostname": entry.pod}
-    return _dump({**head, **entry.fields, "msg": entry.message})
+    return _dump({**head, **_nested(entry.fields), **({"msg": entry.message} if entry.message else {})})
 
 
 def _python_otel(entry: Entry) -> str:
@@ -118,8 +130,10 @@ def _rust_tracing(entry: Entry) -> str:
 
 
 def _dotnet(entry: Entry) -> str:
+    """Two lines or more: the level with category and event number, then the message, indented."""
     level = {"debug": "dbug", "info": "info", "warning": "warn", "error": "fail"}[entry.level]
-    return f"{level}: {entry.logger}[0]\n      {entry.message}"
+    category = entry.logger if entry.logger.endswith("]") else f"{entry.logger}[0]"
+    return "\n      ".join([f"{level}: {category}", *entry.message.split("\n")])
 
 
 def _postgres(entry: Entry) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from aiopslab.sim.core.ports import LogLine, LogQuery
 from aiopslab.sim.world.background import Background
 from aiopslab.sim.world.blocks import Block, Pieces
-from aiopslab.sim.world.dialects import CLIENTS
 from aiopslab.sim.world.hashing import mix_int, text_key
 from aiopslab.sim.world.logformats import FORMATS, Entry
 from aiopslab.sim.world.programspec import LogSpec, Program
@@ -23,6 +22,9 @@ from aiopslab.sim.world.runs import Run
 
 STDOUT = "stdout"
 STEP_S = 2e-5  # lines of one instant keep their order by this much
+LINE_S = 1e-6  # from one line of an event to the next, as the container runtime stamps what it reads
+CROWD_S = 5e-3  # events this far before a window can still push a line into it
+CROWD = 64  # as many events are looked at before the last ones wanted
 
 
 class Source(NamedTuple):
@@ -48,21 +50,23 @@ class Logs:
         self._pieces = pieces
         self._background = background
 
-    def read(self, run: Run, query: LogQuery, now: float) -> list[LogLine]:
-        """Lines of a run up to ``now``, oldest first."""
-        low = query.since if query.since is not None else run.started
+    def read(self, run: Run, query: LogQuery, now: float, opened: float = -np.inf) -> list[LogLine]:
+        """Lines of a run from ``opened`` up to ``now``, oldest first: an event of several lines is as many entries
+        of the log."""
+        if query.tail is not None and query.tail <= 0:
+            return []
+        low = max(opened, query.since if query.since is not None else run.started)
         high = min(query.until if query.until is not None else now, now)
         if run.ended < np.inf:
             high = min(high, run.ended + 1.0)
-        found = [(at, 0, text) for at, text in run.lines if low <= at <= high]
-        found += [(at, 1, text) for at, text in (*self._probes(run, low, high), *periodic(run, low, high))]
-        found += [(at, 1, text) for at, text in chatter(run, low, high, self._background)]
-        if query.tail is not None and query.tail <= 0:
-            return []
-        times, sources = self._requests(run, low, high, query.tail)
-        found += [(at, 2, self._render(run, at, source)) for at, source in zip(times, sources, strict=True)]
+        early = low - CROWD_S
+        found = [(at, 0, text) for at, text in run.lines if early <= at <= high]
+        found += [(at, 1, text) for at, text in (*self._probes(run, early, high), *periodic(run, early, high))]
+        found += [(at, 1, text) for at, text in chatter(run, early, high, self._background)]
+        times, sources = self._requests(run, early, high, None if query.tail is None else query.tail + CROWD)
+        found += [(at, 2, self.render(run, at, source)) for at, source in zip(times, sources, strict=True)]
         found.sort(key=lambda line: line[:2])
-        lines = [LogLine(at, part) for at, _, text in found for part in text.split("\n")]
+        lines = [line for line in stamped((at, text) for at, _, text in found) if line.at >= low]
         return lines if query.tail is None else lines[-query.tail :]
 
     def count(self, run: Run) -> int:
@@ -116,7 +120,7 @@ class Logs:
                 yield begin + order * STEP_S, columns, i, spec, i
             elif spec.at in ("end", "ok", "error"):
                 pick = np.ones(len(columns), bool) if spec.at == "end" else failed == (spec.at == "error")
-                yield end[pick] + (order - 9) * STEP_S, columns[pick], i, spec, i
+                yield end[pick] + (order - 9) * LINE_S, columns[pick], i, spec, i
             else:
                 yield from self._after(block, node, columns, spec)
         if block.error is not None:
@@ -141,20 +145,21 @@ class Logs:
             at = block.start[good] + (block.begin[child, good] + block.took[child, good]) * 1e-3 + STEP_S
             yield at, good, node.index, spec, child
 
-    def _render(self, run: Run, at: float, source: Source) -> str:
+    def render(self, run: Run, at: float, source: Source) -> str:
+        """The text of one event, which may have several lines."""
         program = run.program
         assert program is not None
         view = RequestView(self._reader, source.block, source.column)
         node = source.block.route.nodes[source.node]
         spec = source.spec
         templates = {**({} if spec.bare else node.op.log_fields), **spec.fields}
-        shown = error_text(view, program, source)
+        shown = view.shown(source.about, program) if source.about != source.node else view.failure(source.node)
         fields = {key: _typed(self._fill(view, value, source, shown)) for key, value in templates.items()}
         message = self._fill(view, spec.message, source, shown)
         if spec.raw:
             return message
         serial = mix_int(view.key + 31 * source.node + text_key(spec.message) % 997)
-        return FORMATS[program.log_format](
+        return FORMATS[spec.format or program.log_format](
             Entry(at, spec.level, message, spec.logger or program.logger, run.ref.pod, fields, serial)
         )
 
@@ -162,8 +167,7 @@ class Logs:
         if template.startswith("#"):
             return "#" + self._fill(view, template[1:], source, error)
         if "{error}" in template:
-            before, _, after = template.partition("{error}")
-            return view.text(before, source.about) + error + view.text(after, source.about)
+            return view.told(template, source.about, error)
         return view.text(template, source.node)
 
     def _probes(self, run: Run, low: float, high: float) -> Iterator[tuple[float, str]]:
@@ -174,6 +178,16 @@ class Logs:
                 for order, spec in enumerate(run.program.probe_logs):
                     facts = {"probe": kind, "uuid": uuid_of(text_key(run.ref, at, kind))}
                     yield at + order * STEP_S, render_static(run, spec, at + order * STEP_S, facts)
+
+
+def stamped(events: Iterable[tuple[float, str]]) -> Iterator[LogLine]:
+    """The lines of events, in order, each with the time at which the container runtime read it: a program writes
+    an event at one go, so nothing comes between its lines, and no two lines have the same time."""
+    last = -np.inf
+    for at, text in events:
+        for part in text.split("\n"):
+            last = max(at, last + LINE_S)
+            yield LogLine(last, part)
 
 
 def periodic(run: Run, low: float, high: float) -> Iterator[tuple[float, str]]:
@@ -196,20 +210,13 @@ def chatter(run: Run, low: float, high: float, background: Background) -> Iterat
     specs, what = run.program.chatter_logs, f"{run.ref.namespace}/{run.ref.pod}/{run.ref.container}"
     since = max(low, run.listening_at)
     for at, number in background.moments(what, run.program.chatter_per_h, since, high):
-        stamp = datetime.fromtimestamp(at, UTC).strftime("%m/%d/%Y %H:%M:%S +00:00")
-        facts = {"serial": str(number % 90 + 10), "us_time": stamp}
+        when = datetime.fromtimestamp(at, UTC)
+        facts = {
+            "serial": str(number % 90 + 10),
+            "us_time": f"{when:%m/%d/%Y %H:%M:%S +00:00}",
+            "java_time": f"{when:%b %d, %Y} {when.hour % 12 or 12}:{when:%M:%S %p}",  # java.util.logging's
+        }
         yield at, render_static(run, specs[number % len(specs)], at, facts)
-
-
-def error_text(view: RequestView, program: Program, source: Source) -> str:
-    """The error a line is about, as the program's client library prints it; for the operation itself, plain."""
-    if source.about == source.node:
-        error = view.outcome(source.node, served=True)
-        return error.message if error else ""
-    error = view.outcome(source.about, served=False)
-    callee = source.block.route.nodes[source.about]
-    client = None if callee.local else CLIENTS.get(program.library(callee.program))
-    return (client.show(error) if client else error.message) if error else ""
 
 
 def render_static(run: Run, spec: LogSpec, at: float, facts: dict[str, str]) -> str:
@@ -234,7 +241,7 @@ def render_static(run: Run, spec: LogSpec, at: float, facts: dict[str, str]) -> 
     if spec.raw:
         return fill(spec.message)
     fields = {name: _typed(fill(value)) for name, value in spec.fields.items()}
-    return FORMATS[program.log_format](
+    return FORMATS[spec.format or program.log_format](
         Entry(at, spec.level, fill(spec.message), spec.logger or program.logger, run.ref.pod, fields, key)
     )
 

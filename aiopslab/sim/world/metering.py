@@ -153,7 +153,7 @@ class SpanMetrics:
         http = [place for place, row in enumerate(rows) if _answers_http(nodes[row])]
         if http:
             failed[http] = self._faults[1][outcome[http]]
-        inside = [place for place, row in enumerate(rows) if nodes[row].local]
+        inside = [place for place, row in enumerate(rows) if nodes[row].local or nodes[row].op.marks_errors]
         if inside:
             failed[inside] = outcome[inside] != 0
         return failed
@@ -182,7 +182,7 @@ class SpanMetrics:
         shape, rest = divmod(slot, 2 * self._stride)
         failed, number = divmod(rest, self._stride)
         span, run = self._shapes[shape], self._runs[number]
-        service = run.spec.env.get("OTEL_SERVICE_NAME") or span.service
+        service = span.op.reports_as or run.spec.env.get("OTEL_SERVICE_NAME") or span.service
         labels = SpanSeries(
             service,
             span.name,

@@ -93,6 +93,10 @@ class Programs:
         name = self._sets[program.scope].get(name, name)
         return self._manifests[program.scope].vocabularies[name].values
 
+    def stack(self, program: Program, name: str) -> str:
+        """A stack trace as ``program`` prints it, without a line end."""
+        return self._manifests[program.scope].stacks.get(name, "").rstrip("\n")
+
     def is_set(self, program: Program, name: str) -> bool:
         """Whether a request variable is a set (a bit per word)."""
         return name in self._sets[program.scope]

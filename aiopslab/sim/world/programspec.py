@@ -26,7 +26,20 @@ class LogSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fields: dict[str, str] = {}
     bare: bool = False  # without the operation's common fields
     raw: bool = False  # printed as it stands, past the logging library
+    format: str = ""  # a key of logformats.FORMATS, where it is not the program's
     to: Literal["", "stdout", "otlp"] = ""  # where it goes when not where the program's others go
+
+
+class EventSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An event in an operation's span.
+
+    ``at`` as for a log line, or ``failed:<operation>`` for each failed call of that operation, whose error is then
+    ``{error}`` as the program prints it. Texts are templates over the request.
+    """
+
+    at: str
+    name: str
+    attributes: dict[str, str] = {}
 
 
 class When(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -60,6 +73,7 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     parallel: bool = False  # of a loop: its rounds start together
     span: str = ""  # name of the caller's span, where it is not the operation's
     scale: str = ""  # flag whose value multiplies the callee's own time
+    scale_by: str = ""  # request variable that does
     copies: str = ""  # flag whose value is how many more messages are sent
     wrap_status: str = ""  # instead of ``wrap`` when the callee answered with an HTTP error ``{status}``
     times: int = 1
@@ -108,7 +122,10 @@ class Op(msgspec.Struct, forbid_unknown_fields=True):
     span: str | None = None  # empty: neither side has one
     server_span: str | None = None  # where the callee names it differently
     client_span: str | None = None  # where callers name it differently; empty: they have none
-    kind: Literal["", "SERVER", "CONSUMER"] = ""  # of the callee's span; "": INTERNAL in a program, else SERVER
+    kind: Literal["", "SERVER", "CLIENT", "INTERNAL", "CONSUMER"] = ""  # of its span; "": SERVER, inside INTERNAL
+    events: list[EventSpec] = []  # in the callee's span
+    reports_as: str = ""  # service of its span, where it is not the container's
+    marks_errors: bool = False  # the handler itself marks its span as failed, whatever the error
     attributes: dict[str, str] = {}  # of the callee's span, templates over the request
     client_attributes: dict[str, str] = {}
     statuses: dict[str, int] = {}  # HTTP status by code of the error, where it is not ``error_status``
@@ -159,6 +176,20 @@ class Task(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     weight: float
     requests: list[UserRequest]
+    span: str = ""  # operation of the generator: its span is around the task
+    checks: str = ""  # operation of the generator: its span comes before the task
+    repeats: str = ""  # flag whose value is how often the requests are made, one after the other
+    browser: bool = False  # a browser's task: only browsers do it, and they do no other
+    stay_s: float = 0.0  # in the task after the last answer
+
+
+class SpanOver(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The span of an operation of the generator over ``requests`` requests from this one on. It begins a trace
+    unless it is ``inside`` the span around it."""
+
+    op: str
+    requests: int = 1
+    inside: bool = False
 
 
 class UserRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -170,6 +201,10 @@ class UserRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     keeps: dict[str, str] = {}  # state variable -> drawn variable
     uses: dict[str, str] = {}  # request variable -> drawn variable whose word it takes
     follows: bool = False  # a redirect: only made when the request before it succeeded
+    values: dict[str, int] = {}  # request variable -> its number
+    spans: list[SpanOver] = []  # that begin with this request
+    propagates: bool = True  # passes the innermost span's context on
+    parallel: bool = False  # starts together with the request before it
 
 
 class Draw(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -205,6 +240,9 @@ class Users(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     state: dict[str, int] = {}  # state variable -> first value
     count_flag: str = ""  # flag that sets the number of users whenever its value changes
     traffic_flag: str = ""  # flag that switches all users off
+    checks: str = ""  # operation of the generator: its span comes before every task
+    browsers: str = ""  # environment variable that adds a user with a browser when it is ``true``
+    flag_values: dict[str, str] = {}  # request variable -> flag whose value it has
 
 
 class Vocabulary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -235,13 +273,14 @@ class Resources(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class Consumer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A consumer group's member: takes the messages of ``topic`` one by one from the broker at ``call`` and runs
-    ``op`` for each."""
+    ``op`` for each. ``links``: not in the sender's trace, but in one of its own, whose CONSUMER spans have a link."""
 
     topic: str
     group: str
     call: str
     broker: str  # the broker's program
     op: str
+    links: bool = False
 
 
 class Burn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -342,6 +381,7 @@ class Manifest(msgspec.Struct, forbid_unknown_fields=True):
 
     programs: dict[str, Program]
     vocabularies: dict[str, Vocabulary] = {}
+    stacks: dict[str, str] = {}  # stack traces, which texts take in as ``{stack:name}``
     name: str = ""  # set when read
 
     @property

@@ -7,9 +7,10 @@ from functools import cached_property
 
 from aiopslab.sim.world.addresses import address_in
 from aiopslab.sim.world.blocks import Block
-from aiopslab.sim.world.dialects import GRPC_NUMBERS, Error, Errors
+from aiopslab.sim.world.dialects import CLIENTS, GRPC_NUMBERS, Error, Errors, constant_name
 from aiopslab.sim.world.hashing import mix_int, text_key
 from aiopslab.sim.world.programs import Programs
+from aiopslab.sim.world.programspec import Program
 from aiopslab.sim.world.routes import Node
 from aiopslab.sim.world.runs import Runs
 from aiopslab.sim.world.walk import status_of
@@ -33,7 +34,8 @@ class RequestView:
 
     ``{path} {method} {status} {took_ms} {bytes} {error}``, variables by word (``{product}``), ``{number:x}`` for a
     variable's number, ``{item}`` of the loop a call is in, ``{session}`` of the user, ``{uuid:x}`` an id of the
-    request, ``{some:vocabulary:n}`` n random words as a Python list, ``{one:vocabulary}`` one, ``{digits:x:n}``.
+    request, ``{some:vocabulary:n}`` n random words as a Python list, ``{one:vocabulary}`` one, ``{digits:x:n}``,
+    ``{stack:x}`` a stack trace, ``{flag:x}`` whether a boolean flag was ``on`` or ``off`` for the call.
     """
 
     def __init__(self, reader: Reader, block: Block, column: int) -> None:
@@ -46,7 +48,7 @@ class RequestView:
     @cached_property
     def session(self) -> str:
         """The user's session id."""
-        if self.block.origin is not None:
+        if self.block.origin is not None and self.block.origin.sent:
             return self._sender().session
         client = int(self.block.client[self.column]) if self.block.client is not None else -1
         lane = int(self.block.connection[self.column]) if self.block.connection is not None else 0
@@ -72,7 +74,7 @@ class RequestView:
         """Id of the trace that the call ``node`` belongs to."""
         first = next(n for n in self.block.route.path(node) if n.new_trace or n.parent < 0)
         origin = self.block.origin
-        if first.index or origin is None:
+        if first.index or origin is None or not origin.traced:
             return trace_id(self.key, first.index)
         return RequestView(self.reader, origin.block, int(origin.columns[self.column])).trace_of(origin.node)
 
@@ -97,6 +99,23 @@ class RequestView:
             return None
         error = self.reader.errors[number]
         return Error(error.code, self.text(error.message, node))
+
+    def failure(self, node: int) -> str:
+        """The error that an operation ended with, in its own words; empty when it went well."""
+        error = self.outcome(node, served=True)
+        return error.message if error is not None else ""
+
+    def shown(self, node: int, program: Program) -> str:
+        """The error of a call as the client library of ``program``, which made it, prints it."""
+        error, call = self.outcome(node, served=False), self.block.route.nodes[node]
+        if error is None:
+            return ""
+        client = None if call.local else CLIENTS.get(program.library(call.program))
+        return client.show(error) if client is not None else error.message
+
+    def told(self, template: str, node: int, error: str) -> str:
+        """``text``, with another ``{error}``."""
+        return error.join(self.text(part, node) for part in template.split("{error}"))
 
     def text(self, template: str, node: int) -> str:
         """Fill in a template as it reads inside the call ``node``."""
@@ -147,8 +166,9 @@ class RequestView:
             "took_ms": lambda: str(int(self.block.served[node, self.column])),
             "item": lambda: self.item(node) or match[0],
             "code": lambda: str(GRPC_NUMBERS.get(getattr(self.outcome(node, served=False), "code", ""), 2)),
+            "code_name": lambda: constant_name(getattr(self.outcome(node, served=False), "code", "Unknown")),
             "details": lambda: getattr(self.outcome(node, served=False), "message", ""),
-            "error": lambda: getattr(self.outcome(node, served=True), "message", ""),
+            "error": lambda: self.failure(node),
             "trace_id": lambda: self.trace_of(node),
             "span_id": lambda: self.span_of(node),
             "address": lambda: self._address(node, 0),
@@ -207,14 +227,27 @@ class RequestView:
     def _sender(self) -> RequestView:
         """The request; of a consumed message, the one that sent it."""
         origin = self.block.origin
-        if origin is None:
+        if origin is None or not origin.sent:
             return self
         return RequestView(self.reader, origin.block, int(origin.columns[self.column]))._sender()
+
+    def _chosen(self, flag: str, node: int) -> bool:
+        """Whether the call was one that a flag is on for: it took a step that needs the flag."""
+        steps = (self.block.route.nodes[child] for child in self.block.route.nodes[node].children)
+        return any(
+            s.step is not None and s.step.when is not None and s.step.when.flag == flag and not s.step.when.unless
+            and self.happened(s.index)
+            for s in steps
+        )  # fmt: skip
 
     def _call(self, name: str, argument: str, count: int, node: int) -> str:
         seed = mix_int(self._sender().key ^ text_key(argument))
         if name == "uuid":
             return uuid_of(seed)
+        if name == "stack":
+            return self.reader.programs.stack(self.block.route.program, argument)
+        if name == "flag":
+            return "on" if self._chosen(argument, node) else "off"
         if name == "digits":
             return "".join(str(mix_int(seed + i) % 10) for i in range(count))
         words = self.reader.programs.words(self.block.route.program, argument)
@@ -228,6 +261,19 @@ class RequestView:
             number = int(self.block.variables.get(argument, [0] * (self.column + 1))[self.column])
             return words[number % len(words)]
         return ""
+
+
+def typed(value: str) -> str | int | float | bool:
+    """An attribute as its type: text, or after ``#`` a number or truth value."""
+    if not value.startswith("#"):
+        return value
+    plain = value[1:]
+    if plain in ("true", "on", "false", "off"):
+        return plain in ("true", "on")
+    try:
+        return float(plain) if "." in plain else int(plain)
+    except ValueError:
+        return plain
 
 
 def uuid_of(key: int) -> str:

@@ -145,7 +145,7 @@ class RouteTable:
         route.leaking = [n.index for n in nodes if n.op.leak is not None]
         route.failing = any(n.op.fails for n in nodes)
         route.messages = [n.index for n in nodes if n.op.topic]
-        route.scaled = [n.index for n in nodes if n.step is not None and n.step.scale]
+        route.scaled = [n.index for n in nodes if n.step is not None and (n.step.scale or n.step.scale_by)]
         route.has_deadline = any(n.step is not None and n.step.deadline_ms > 0 for n in nodes)
         return route
 
@@ -193,7 +193,8 @@ class RouteTable:
             name = op.server_span or full_name(program, op, op.span, program)
             kind = op.kind or ("INTERNAL" if node.local else "SERVER")
             serves = "" if kind == "INTERNAL" else program.serves
-            node.server_span = SpanShape(program.name, name, kind, program.span_style, op, True, serves)
+            service = op.reports_as or program.name
+            node.server_span = SpanShape(service, name, kind, program.span_style, op, True, serves)
         if node.step is None:
             return
         caller = nodes[node.parent]

@@ -15,8 +15,10 @@ from aiopslab.sim.world.blocks import Block, Pieces
 from aiopslab.sim.world.connections import split_address
 from aiopslab.sim.world.hashing import mix, mix_int
 from aiopslab.sim.world.instrumentation import SpanFacts, attributes, is_error
-from aiopslab.sim.world.requests import TRACE_SALTS, TRACE_STEP, Reader, RequestView, span_id, trace_id
+from aiopslab.sim.world.requests import TRACE_SALTS, TRACE_STEP, Reader, RequestView, span_id, trace_id, typed
 from aiopslab.sim.world.routes import Node, Route, SpanShape
+from aiopslab.sim.world.runs import Run
+from aiopslab.sim.world.spanevents import SpanEvent, SpanLink, noted, recorded
 
 
 @dataclass(slots=True)
@@ -35,6 +37,8 @@ class Span:
     status_message: str
     attributes: dict[str, Any] = field(default_factory=dict)
     process: dict[str, str] = field(default_factory=dict)  # resource attributes: pod, node, ip, ...
+    events: list[SpanEvent] = field(default_factory=list)
+    links: list[SpanLink] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +53,15 @@ class Root:
 class SpanStore:
     """Queries over finished traces. A trace is visible once its request has been answered.
 
-    ``now`` gives the virtual time up to which traffic was simulated.
+    ``now`` gives the virtual time up to which traffic was simulated. Of pods in the namespaces ``unknown`` spans say
+    nothing but the service.
     """
 
     def __init__(self, reader: Reader, pieces: Pieces, now: Callable[[], float]) -> None:
         self._reader = reader
         self._pieces = pieces
         self._now = now
+        self.unknown: frozenset[str] = frozenset()
 
     def services(self, start_us: int = 0, end_us: int | None = None) -> list[str]:
         """Names of services with spans in a time range, sorted."""
@@ -103,12 +109,12 @@ class SpanStore:
         for blocks in self._pieces.all():
             for block in blocks:
                 for node in roots(block.route):
-                    if node == 0 and block.origin is not None:
+                    if node == 0 and block.origin is not None and block.origin.traced:
                         continue  # part of its origin's trace
                     keys = block.key if node == 0 else mix(block.key + np.uint64(TRACE_STEP + node))
                     for column in np.flatnonzero(mix(keys ^ np.uint64(TRACE_SALTS[0])) == high):
                         root = Root(block, int(column), node)
-                        if self._id(root) == wanted and self._visible(root):
+                        if self._id(root) == wanted:
                             return self._materialise(root)
         return []
 
@@ -176,9 +182,6 @@ class SpanStore:
             for _, found, hits in sorted(piece.values(), key=lambda e: -e[0]):
                 yield found, hits
 
-    def _visible(self, root: Root) -> bool:
-        return float(root.block.ends()[root.column]) <= self._now()
-
     def _id(self, root: Root) -> str:
         """Trace id of a root that is its own home."""
         return trace_id(int(root.block.key[root.column]), root.node)
@@ -189,7 +192,8 @@ class SpanStore:
     def _spans_of(self, root: Root, trace: str) -> list[Span]:
         view = RequestView(self._reader, root.block, root.column)
         spans: list[Span] = []
-        for node in root.block.route.nodes:
+        ended = float(root.block.ends()[root.column]) <= self._now()
+        for node in root.block.route.nodes if ended else ():
             if not view.happened(node.index):
                 continue
             for shape in (node.client_span, node.server_span):
@@ -199,7 +203,9 @@ class SpanStore:
                         spans.append(span)
         for follower in root.block.followers:
             origin = follower.origin
-            if origin is None or trace_root(root.block.route, origin.node) != root.node:
+            if origin is None or not origin.traced:
+                continue
+            if trace_root(root.block.route, origin.node) != root.node:
                 continue
             for column in np.flatnonzero((origin.columns == root.column) & (follower.ends() <= self._now())):
                 spans += self._spans_of(Root(follower, int(column), 0), trace)
@@ -216,6 +222,7 @@ class SpanStore:
         took = float((block.served if server else block.took)[i, column])
         error = view.outcome(i, served=server)
         status = view.status_of(i) if server and node.op.target else 0
+        start_us, duration_us = int(view.start * 1e6 + begin * 1e3), int(took * 1e3)
         failed = is_error(shape, error, status)
         facts = self._facts(view, node, shape)
         shown = failed and error is not None and node.step is not None
@@ -223,23 +230,34 @@ class SpanStore:
             trace,
             span_id(view.key, i, server),
             self._parent(view, node, shape),
-            run.spec.env.get("OTEL_SERVICE_NAME") or shape.service,
+            service_name(shape, run),
             shape.name,
             shape.kind,
-            int(view.start * 1e6 + begin * 1e3),
-            int(took * 1e3),
+            start_us,
+            duration_us,
             "ERROR" if failed else "UNSET",
             error.message if shown and error else "",
             attributes(shape, facts),
-            {
-                "k8s.namespace.name": run.ref.namespace,
-                "k8s.pod.name": run.ref.pod,
-                "k8s.node.name": run.spec.node,
-                "k8s.container.name": run.ref.container,
-                "ip": run.spec.pod_ip,
-                "host.name": run.ref.pod,
-            },
+            {} if run.ref.namespace in self.unknown else place(run),
+            self._events(view, node, shape, start_us + duration_us),
+            self._links(view, shape),
         )
+
+    def _events(self, view: RequestView, node: Node, shape: SpanShape, end_us: int) -> list[SpanEvent]:
+        if shape.server:
+            return noted(view, node) if node.op.events else []
+        error = view.outcome(node.index, served=False)
+        if error is None:
+            return []
+        return recorded(view.block.route.nodes[node.parent].program, node.program, error, end_us)
+
+    def _links(self, view: RequestView, shape: SpanShape) -> list[SpanLink]:
+        origin = view.block.origin
+        if shape.kind != "CONSUMER" or origin is None or origin.traced:
+            return []
+        column = int(origin.columns[view.column])
+        sender = RequestView(self._reader, origin.block, column)
+        return [SpanLink(sender.trace_of(origin.node), span_id(sender.key, origin.node, False), {})]
 
     def _facts(self, view: RequestView, node: Node, shape: SpanShape) -> SpanFacts:
         server = shape.server
@@ -264,39 +282,47 @@ class SpanStore:
         if shape.server and node.client_span is not None:
             return span_id(view.key, node.index, False)
         origin = view.block.origin
-        if node.parent < 0 and origin is not None:
-            return span_id(int(origin.block.key[origin.columns[view.column]]), origin.node, False)
+        if node.parent < 0 and origin is not None and origin.traced:
+            return span_id(int(origin.block.key[origin.columns[view.column]]), origin.node, not origin.sent)
         if node.parent < 0 or node.new_trace:
             return ""
         return span_id(view.key, node.within, True)
 
 
-def typed(value: str) -> str | int | float | bool:
-    """An attribute as its type: text, or after ``#`` a number or truth value."""
-    if not value.startswith("#"):
-        return value
-    plain = value[1:]
-    if plain in ("true", "false"):
-        return plain == "true"
-    try:
-        return float(plain) if "." in plain else int(plain)
-    except ValueError:
-        return plain
+def place(run: Run) -> dict[str, str]:
+    """Resource attributes that say where a process runs."""
+    return {
+        "k8s.namespace.name": run.ref.namespace,
+        "k8s.pod.name": run.ref.pod,
+        "k8s.node.name": run.spec.node,
+        "k8s.container.name": run.ref.container,
+        "ip": run.spec.pod_ip,
+        "host.name": run.ref.pod,
+    }
+
+
+def service_name(shape: SpanShape, run: Run) -> str:
+    """What a span's resource calls its service: what the process's environment says, or its program."""
+    return shape.op.reports_as or run.spec.env.get("OTEL_SERVICE_NAME") or shape.service
 
 
 def home_of(root: Root) -> Root:
     """The root of the trace that a root belongs to: of a consumed message, where it was sent."""
-    while root.node == 0 and (origin := root.block.origin) is not None:
+    while root.node == 0 and (origin := root.block.origin) is not None and origin.traced:
         first = trace_root(origin.block.route, origin.node)
         root = Root(origin.block, int(origin.columns[root.column]), first)
     return root
 
 
 def _consumed(block: Block, inside: NDArray[np.bool_], counts: Counter[tuple[str, str]]) -> None:
-    """Count the messages of a consumer's block as calls of their senders."""
-    if block.origin is None:
+    """Count the messages of a consumer's block as calls of their senders, the requests inside spans of users as
+    theirs."""
+    if block.origin is None or not block.origin.traced:
         return
-    sent, taken = block.origin.block.route.nodes[block.origin.node].client_span, block.route.nodes[0].server_span
+    outer, taken = block.origin.block.route.nodes[block.origin.node], block.route.nodes[0].server_span
+    sent = outer.client_span if block.origin.sent else outer.server_span
+    if sent is not None and taken is not None and sent.service == taken.service:
+        return
     calls = int(inside.sum())
     if sent is not None and taken is not None and calls:
         counts[(sent.service, taken.service)] += calls

@@ -202,7 +202,7 @@ class Topics:
         took = block.took[0].astype(np.float64) * 1e-3
         before = np.cumsum(took) - took
         block.start = np.maximum.accumulate(np.maximum(sent.at[waiting], group.free_at) - before) + before
-        block.origin = Origin(sent.block, sent.node, columns)
+        block.origin = Origin(sent.block, sent.node, columns, "link" if consumer.links else "message")
         taken = int(np.searchsorted(block.start, end))
         if not taken:
             return None, 0

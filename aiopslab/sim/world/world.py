@@ -7,6 +7,7 @@ the old one act up to now.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,7 @@ from aiopslab.sim.world.hashing import text_key, unit_int
 from aiopslab.sim.world.images import MIB, Registry
 from aiopslab.sim.world.interrupt import interrupt
 from aiopslab.sim.world.loadgen import UserLoad
+from aiopslab.sim.world.logfiles import LogFiles
 from aiopslab.sim.world.logs import STDOUT, Logs, destination, render_static
 from aiopslab.sim.world.metering import Meter, SpanMetrics
 from aiopslab.sim.world.naming import Name, Names
@@ -95,6 +97,7 @@ class SimWorld:
         self._reader = Reader(programs, self.runs, self.errors)
         background = background or Background()
         self._logs = Logs(self._reader, self._pieces, background)
+        self.log_files = LogFiles(self._logs, self._pieces, self.runs, kernel.now)
         self.spans = SpanStore(self._reader, self._pieces, lambda: self._at)
         self._exporter = Exporter(self.runs, self._meter, self._metrics, store, kernel.now, background)
         self._routes = RouteTable(programs, frozenset())
@@ -225,7 +228,10 @@ class SimWorld:
         """Implements ``World.logs``."""
         self.run_until(self._kernel.now)
         run = self.runs.find(ref)
-        return None if run is None else self._logs.read(run, query, self._at)
+        if run is None:
+            return None
+        opened = -math.inf if query.rotated else self.log_files.opened(run, self._at)
+        return self._logs.read(run, query, self._at, opened)
 
     def counters(self, now: float) -> CounterSnapshot:
         """All counters at ``now``."""
@@ -342,27 +348,30 @@ class SimWorld:
             self._generators(end)
 
     def _piece(self, start: float, end: float) -> None:
-        blocks = self._traffic(start, end)
-        self._pieces.add(start, blocks)
-        self._metrics.add(blocks, self._routes, end)
+        blocks, spans = self._traffic(start, end)
+        self._pieces.add(start, [*blocks, *spans])
+        self._metrics.add([*blocks, *spans], self._routes, end)
         self._meter.record(blocks, self._routes, start, end)
         if blocks and self._edges is not None:
             self._meter.leak(blocks, self._routes, self._edges)
         if self._edges is not None:
             self._resent.record(blocks, self._routes, self._edges, self._load_edges)
 
-    def _traffic(self, start: float, end: float) -> list[Block]:
+    def _traffic(self, start: float, end: float) -> tuple[list[Block], list[Block]]:
+        """The requests of a piece, and the spans that users have of their own."""
         if not self._loads and not self._topics.busy:
-            return []
+            return [], []
         assert self._edges is not None
         strain = Strain(self.runs, self._meter.strain(self._effects), self._meter.backlog_ms(), self._at)
         found: list[Block] = []
+        spans: list[Block] = []
         for number, load in self._loads.items():
             plan, batches = load.plan(self._routes, self._load_edges[number], end)
             blocks = [self._engine.simulate(b, self._routes, self._edges, strain) for b in batches]
             found += load.settle(plan, blocks, end)  # type: ignore[arg-type]
+            spans += load.spans if isinstance(load, UserLoad) else []
         self._topics.publish(found, self._routes, self._edges)
-        return found + self._topics.consume(self._routes, self._edges, strain, (start, end))
+        return found + self._topics.consume(self._routes, self._edges, strain, (start, end)), spans
 
     def _refresh(self) -> None:
         """Bring view, effects and edges up to date for the time reached."""
@@ -399,6 +408,7 @@ class SimWorld:
                 count = flags.value(load.spec.count_flag, {}, -1.0)
                 traffic = flags.value(load.spec.traffic_flag, {}, 1.0) > 0
                 load.heed(count if count >= 0 else None, traffic, self._at)
+                load.evaluate(partial(flags.value, context={}))
 
     def _around(self) -> Surroundings:
         return Surroundings(self._view, self._effects, self._at, Names(self._view, self._effects))

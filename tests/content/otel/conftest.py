@@ -49,10 +49,12 @@ class Shop:
         return await self.value(f"sum(rate(traces_span_metrics_calls_total{{{selector}}}[{window}]))")
 
     async def flag(self, name: str, variant: str, *, restart: bool = True) -> None:
-        """Set a flag's default variant (or the first result of its rule) in the ConfigMap."""
+        """Set a flag's default variant (or the first result of its rule) in the ConfigMap; a flag that is not there
+        gets the variant ``on``, which is 10."""
         config = await self.kube.get("configmaps", NAMESPACE, "flagd-config")
         data = json.loads(config["data"][FILE])
-        flag = data["flags"][name]
+        new = {"state": "ENABLED", "variants": {"on": 10, "off": 0}, "defaultVariant": "off"}
+        flag = data["flags"].setdefault(name, new)
         if "targeting" in flag:
             flag["targeting"]["if"][1] = variant
         else:
@@ -71,6 +73,7 @@ class Shop:
 
 @asynccontextmanager
 async def deployed(catalog: Catalog, tools: Tools, users: int) -> AsyncIterator[Shop]:
+    """The demo with users, one of them in a browser."""
     cluster = await open_cluster("embedded", ClusterOptions(seed=5, bundles=catalog.roots)).up()
     metrics, traces = Prometheus(cluster.info.prometheus_url), Jaeger(cluster.info.jaeger_url)
     app = catalog.app("otel-demo")
@@ -78,7 +81,7 @@ async def deployed(catalog: Catalog, tools: Tools, users: int) -> AsyncIterator[
         async with Kube(cluster.info.kubeconfig) as kube:
             await Deployer(cluster, kube, Helm(tools, cluster.info.kubeconfig)).deploy(app)
             loader = Loader(cluster, kube)
-            await loader.start(catalog.workload("otel-users"), app, {"users": users})
+            await loader.start(catalog.workload("otel-users"), app, {"users": users, "browser": True})
             await cluster.clock.sleep(180)
             yield Shop(cluster, kube, metrics, traces, loader)
     finally:
@@ -89,7 +92,7 @@ async def deployed(catalog: Catalog, tools: Tools, users: int) -> AsyncIterator[
 
 @pytest.fixture
 async def shop(catalog: Catalog, tools: Tools) -> AsyncIterator[Shop]:
-    """The demo with thirty users, three minutes after they came."""
+    """The demo with thirty users and a browser, three minutes after they came."""
     async with deployed(catalog, tools, 30) as found:
         yield found
 

@@ -11,6 +11,7 @@ from aiohttp.test_utils import TestServer
 
 from aiopslab.sim.observe.jaeger import TraceSource, jaeger_app
 from aiopslab.sim.observe.jaeger_json import parse_go_duration, trace_json
+from aiopslab.sim.world.spanevents import SpanEvent, SpanLink
 from aiopslab.sim.world.spans import Span
 
 NOW = 1_748_855_400.0
@@ -27,6 +28,8 @@ def spans() -> list[Span]:
     call = Span(
         TRACE, "2" * 16, "1" * 16, "cart", "GetCart", "SERVER", T0_US + 1000, 20_000, "ERROR", "no such user",
         {"rpc.system": "grpc"}, {"k8s.pod.name": "cart-1"},
+        [SpanEvent(T0_US + 9000, "exception", {"exception.type": "Lost", "retries": 2})],
+        [SpanLink("c" * 32, "d" * 16, {})],
     )  # fmt: skip
     return [root, call]
 
@@ -139,7 +142,13 @@ def test_legacy_json() -> None:
     trace = trace_json(spans())
     root, call = trace["spans"]
     assert root["references"] == [] and "parentSpanID" not in root
-    assert call["references"] == [{"refType": "CHILD_OF", "traceID": TRACE, "spanID": "1" * 16}]
+    assert call["references"] == [
+        {"refType": "CHILD_OF", "traceID": TRACE, "spanID": "1" * 16},
+        {"refType": "FOLLOWS_FROM", "traceID": "c" * 32, "spanID": "d" * 16},
+    ]
+    fields = [("event", "string", "exception"), ("exception.type", "string", "Lost"), ("retries", "int64", 2)]
+    shown = [{"key": key, "type": kind, "value": value} for key, kind, value in fields]
+    assert root["logs"] == [] and call["logs"] == [{"timestamp": T0_US + 9000, "fields": shown}]
     tags = {tag["key"]: (tag["type"], tag["value"]) for tag in root["tags"]}
     assert tags == {
         "http.response.status_code": ("int64", 500), "big": ("int64", str(2**60)), "ratio": ("float64", 0.5),
@@ -168,6 +177,14 @@ async def test_version_3(server: TestServer, store: FewSpans) -> None:
     assert (span["traceId"], span["parentSpanId"], span["kind"]) == (TRACE, "1" * 16, 2)
     assert span["startTimeUnixNano"] == str((T0_US + 1000) * 1000)
     assert span["status"] == {"code": 2, "message": "no such user"}
+    attributes = [
+        {"key": "exception.type", "value": {"stringValue": "Lost"}},
+        {"key": "retries", "value": {"intValue": "2"}},
+    ]
+    at = str((T0_US + 9000) * 1000)
+    assert span["events"] == [{"timeUnixNano": at, "name": "exception", "attributes": attributes}]
+    assert span["links"] == [{"traceId": "c" * 32, "spanId": "d" * 16, "attributes": []}]
+    assert not {"events", "links"} & resources[0]["scopeSpans"][0]["spans"][0].keys()
     assert store.asked["limit"] == 5 and store.asked["tags"] == {"a": "b"}
     assert store.asked["end"] == 1_748_858_400_123_456
     _, body = await get(server, "/api/v3/trace-summaries", {**WINDOW, "query.serviceName": "cart"})

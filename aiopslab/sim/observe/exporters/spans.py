@@ -1,5 +1,6 @@
 """Span metrics as the OpenTelemetry collector's connector makes them and Prometheus ingests them over OTLP:
-``job`` is the service, ``instance`` its pod, and resource attributes are labels."""
+``job`` is the service, ``instance`` its pod, and resource attributes are labels. Of pods in hidden namespaces the
+collector knows nothing: their spans count, but do not say where they ran."""
 
 from __future__ import annotations
 
@@ -8,6 +9,8 @@ import numpy as np
 from aiopslab.sim.observe.exporters.page import Cluster, Endpoint, Layout, Page, Pairs, describe
 from aiopslab.sim.observe.series import SeriesStore
 from aiopslab.sim.world.counters import SPAN_BOUNDS_MS, CounterSnapshot, SpanSeries
+from aiopslab.sim.world.hashing import text_key
+from aiopslab.sim.world.requests import uuid_of
 
 COLLECTOR = Endpoint("otel-collector", "otel-collector:8888")
 _BUCKET = "traces_span_metrics_duration_milliseconds_bucket"
@@ -28,31 +31,29 @@ class SpanMetrics:
         self._series = series
         self._ids = np.empty((0, len(_LE) + 3), np.int64)
         self._flat = self._ids.ravel()
-        self._known = 0  # series of the world that were looked at
-        self._rows: list[int] = []  # those that are exposed
 
     def collect(self, snapshot: CounterSnapshot, cluster: Cluster) -> Page:
         """All series there ever were: the connector keeps counting from where it was."""
         spans = snapshot.spans
-        new = range(self._known, len(spans.labels))
-        shown = [row for row in new if spans.labels[row].namespace not in cluster.hidden]
-        self._known = len(spans.labels)
-        if shown:
-            ids = [self._lay_out(spans.labels[row]) for row in shown]
+        new = spans.labels[len(self._ids) :]
+        if new:
+            ids = [self._lay_out(labels, labels.namespace in cluster.hidden) for labels in new]
             self._ids = np.concatenate([self._ids, np.array(ids, np.int64)])
             self._flat = self._ids.ravel()
-            self._rows += shown
         columns = np.column_stack([spans.buckets, spans.count, spans.count, spans.sum_ms]).astype(float)
-        return Page(self._flat, columns[self._rows].ravel(), {COLLECTOR: self._flat.size})
+        return Page(self._flat, columns.ravel(), {COLLECTOR: self._flat.size})
 
-    def _lay_out(self, labels: SpanSeries) -> list[int]:
+    def _lay_out(self, labels: SpanSeries, unknown: bool) -> list[int]:
         layout = Layout(self._series)
-        at = Endpoint(labels.service_name, labels.pod)
+        instance = uuid_of(text_key(labels.namespace, labels.pod)) if unknown else labels.pod
+        at = Endpoint(labels.service_name, instance)
+        place: Pairs = (
+            ("k8s_namespace_name", labels.namespace), ("k8s_pod_name", labels.pod), ("k8s_node_name", labels.node),
+        )  # fmt: skip
         pairs: Pairs = (
             ("service_name", labels.service_name), ("span_name", labels.span_name),
             ("span_kind", labels.span_kind), ("status_code", labels.status_code),
-            ("k8s_namespace_name", labels.namespace), ("k8s_pod_name", labels.pod),
-            ("k8s_node_name", labels.node), ("collector_instance_id", COLLECTOR.instance),
+            *(() if unknown else place), ("collector_instance_id", COLLECTOR.instance),
         )  # fmt: skip
         for le in _LE:
             layout.add(_BUCKET, at, pairs, (("le", le),))
