@@ -27,7 +27,7 @@ from aiopslab.sim.core.ports import (
     Usage,
 )
 from aiopslab.sim.core.store import Change, Key, Obj, Store
-from aiopslab.sim.world import disks, probes, processes
+from aiopslab.sim.world import disks, oom, probes, processes
 from aiopslab.sim.world.addresses import plain_address
 from aiopslab.sim.world.answers import Reply, reply, served_file
 from aiopslab.sim.world.background import Background
@@ -41,7 +41,7 @@ from aiopslab.sim.world.engine import Batch, Engine, Strain
 from aiopslab.sim.world.exporting import Exporter, memory_bytes
 from aiopslab.sim.world.flags import Flags
 from aiopslab.sim.world.hashing import text_key, unit_int
-from aiopslab.sim.world.images import MIB, Registry
+from aiopslab.sim.world.images import Registry
 from aiopslab.sim.world.interrupt import interrupt
 from aiopslab.sim.world.loadgen import UserLoad
 from aiopslab.sim.world.logfiles import LogFiles
@@ -472,16 +472,10 @@ class SimWorld:
             run.lines.append((when, render_static(run, spec, when, {})))
 
     def _leaked(self, now: float) -> None:
-        """Programs whose own memory has outgrown their limit at ``now``, up to which traffic was simulated."""
-        for run in list(self.runs.alive()):
-            usage = self._meter.usage(run)
-            limit = run.spec.memory_limit_bytes
-            if usage.leaked_mib and limit and run.program is not None:
-                held = run.program.resources.memory_mib + usage.leaked_mib
-                if held * MIB > limit:
-                    usage.ooms += 1
-                    self._end(run, now)
-                    self._exits.append(ContainerExit(run.ref, 137, "OOMKilled"))
+        for run in oom.outgrown(list(self.runs.alive()), lambda one: self._meter.usage(one).leaked_mib):
+            self._meter.usage(run).ooms += 1
+            self._end(run, now)
+            self._exits.append(ContainerExit(run.ref, 137, "OOMKilled"))
 
     def _generators(self, now: float) -> None:
         """Load generators that go on to their next test or come to an end."""
@@ -492,13 +486,6 @@ class SimWorld:
         self._stale |= before <= now
 
     def _out_of_memory(self, now: float) -> None:
-        """A stressor that needs more than the limit leaves: the kernel kills the largest process."""
-        for key, held in sorted(self._effects.memory_bytes.items()):
-            for run in list(self.runs.alive()):
-                if (run.ref.namespace, run.ref.pod, run.ref.container) != key or run.program is None:
-                    continue
-                limit = run.spec.memory_limit_bytes
-                own = run.program.resources.memory_mib * 1024 * 1024
-                if limit and own + held > limit and own > held / max(1, self._effects.memory_workers.get(key, 1)):
-                    self._meter.usage(run).ooms += 1
-                    self.kill(run.ref, now, "OOMKilled")
+        for run in oom.squeezed_out(list(self.runs.alive()), self._effects):
+            self._meter.usage(run).ooms += 1
+            self.kill(run.ref, now, "OOMKilled")
