@@ -1,4 +1,4 @@
-"""Validation: golden objects with the errors that a real API server gave, and updates."""
+"""Validation: golden objects with the errors that a real API server gave or that its source gives, and updates."""
 
 from __future__ import annotations
 
