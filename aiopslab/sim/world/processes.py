@@ -35,13 +35,6 @@ def start_result(spec: ContainerSpec, program: Program | None) -> StartResult:
     return _command(spec.command)
 
 
-def ignores_sigterm(command: tuple[str, ...]) -> bool:
-    """Whether a command line is a shell or a tool without a handler for SIGTERM: as the first process of a container
-    it does not even die of it."""
-    name = command[0].rpartition("/")[2] if command else ""
-    return (name in _SHELLS or name in COMMON) and not any("trap" in word for word in command)
-
-
 def replaced(spec: ContainerSpec, program: Program) -> bool:
     """Whether the container's command line runs something else than the image's own program: a shell, a tool."""
     if not spec.command or spec.command[0].startswith("-"):

@@ -27,7 +27,7 @@ from aiopslab.sim.core.ports import (
     Usage,
 )
 from aiopslab.sim.core.store import Change, Key, Obj, Store
-from aiopslab.sim.world import disks, oom, probes, processes
+from aiopslab.sim.world import disks, oom, probes
 from aiopslab.sim.world.addresses import plain_address
 from aiopslab.sim.world.answers import Reply, reply, served_file
 from aiopslab.sim.world.background import Background
@@ -146,7 +146,7 @@ class SimWorld:
             return 0.0, 0
         run.stopping = True
         if run.program is None:
-            return (grace_s, 137) if processes.ignores_sigterm(run.spec.command) else (min(GENERIC_STOP_S, grace_s), 0)
+            return min(GENERIC_STOP_S, grace_s), 0
         self._write(run, run.program.stop_logs, now)
         stop = run.program.stop
         if stop.after_s is None or stop.after_s > grace_s:

@@ -17,7 +17,6 @@ from aiopslab.sim.core.ports import LogQuery
 from aiopslab.sim.world.hashing import lognormal_table, mix, mix_int, unit
 from aiopslab.sim.world.images import Registry
 from aiopslab.sim.world.logformats import FORMATS, Entry
-from aiopslab.sim.world.processes import ignores_sigterm
 from aiopslab.sim.world.programs import Programs
 from aiopslab.sim.world.queueing import Load, queue_wait_s, waiting
 
@@ -241,17 +240,3 @@ def test_span_search(shop: Any) -> None:
     edges = {(a, b) for a, b, _ in spans.dependencies(0, int(shop.now * 1e6))}
     assert ("frontend", "currencyservice") in edges and ("frontend", "cartservice") not in edges
     assert ("GET", "SERVER") in spans.operations("frontend")
-
-
-@pytest.mark.parametrize(
-    ("command", "ignores"),
-    [
-        (("sleep", "3600"), True),
-        (("/bin/sh", "-c", "while true; do date; sleep 1; done"), True),
-        (("sh", "-c", "trap 'exit 0' TERM; sleep infinity & wait"), False),
-        (("/app/server",), False),
-        ((), False),
-    ],
-)
-def test_the_first_process_of_a_container_and_sigterm(command: tuple[str, ...], ignores: bool) -> None:
-    assert ignores_sigterm(command) is ignores
