@@ -81,16 +81,6 @@ class Usage:
     memory_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
-    """What the containers of a pod hold on their node, in bytes: memory (working set) and files of their own by
-    container, files by emptyDir volume."""
-
-    memory: dict[str, int]
-    files: dict[str, int]
-    volumes: dict[str, int]
-
-
 @dataclass(slots=True)
 class ExecResult:
     """Outcome of a command in a container. ``error`` set means it could not be started (exit 126/127)."""
@@ -185,9 +175,6 @@ class World(Protocol):
 
     def usage(self, ref: ContainerRef, now: float) -> Usage | None:
         """Use over the last window, or None before the first sample."""
-
-    def held(self, now: float) -> dict[str, Held]:
-        """What the living containers hold, by uid of their pod; traffic as of the last time that was simulated."""
 
     def exec(self, ref: ContainerRef, argv: list[str], stdin: bytes, now: float) -> ExecResult:
         """Run a command in the container's simulated userland."""

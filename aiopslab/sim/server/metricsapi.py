@@ -8,7 +8,6 @@ from aiohttp import web
 
 from aiopslab.sim.core.apierrors import method_not_allowed, not_found
 from aiopslab.sim.core.kernel import rfc3339
-from aiopslab.sim.core.kubelet.evictions import SYSTEM_BYTES
 from aiopslab.sim.core.ports import ContainerRef, Usage, World
 from aiopslab.sim.core.store import Key
 from aiopslab.sim.server import params
@@ -17,7 +16,9 @@ from aiopslab.sim.server.call import Call
 Obj = dict[str, Any]
 
 WINDOW = "15.036s"
-NODE_BASE_CORES = 0.08  # what kubelet, runtime and system services of a node use
+# What a node uses beside its pods: kubelet, runtime, system services.
+NODE_BASE_CORES = 0.08
+NODE_BASE_BYTES = 640 * 1024 * 1024
 
 
 async def answer(call: Call) -> web.Response:
@@ -82,7 +83,7 @@ def _nodes(call: Call, single: bool) -> web.Response:
     items = []
     for node in nodes:
         cores, memory = totals.get(node["metadata"]["name"], [0.0, 0.0])
-        used = _usage(cores + NODE_BASE_CORES, memory + SYSTEM_BYTES)
+        used = _usage(cores + NODE_BASE_CORES, memory + NODE_BASE_BYTES)
         items.append(_envelope(call, "NodeMetrics", node, {"usage": used}))
     return call.respond(items[0]) if single else _list(call, "NodeMetricsList", items)
 

@@ -19,7 +19,6 @@ from aiopslab.sim.core.ports import (
     ContainerRef,
     ContainerSpec,
     ExecResult,
-    Held,
     LogLine,
     LogQuery,
     ProbeResult,
@@ -27,7 +26,7 @@ from aiopslab.sim.core.ports import (
     Usage,
 )
 from aiopslab.sim.core.store import Change, Key, Obj, Store
-from aiopslab.sim.world import disks, oom, probes
+from aiopslab.sim.world import oom, probes
 from aiopslab.sim.world.addresses import plain_address
 from aiopslab.sim.world.answers import Reply, reply, served_file
 from aiopslab.sim.world.background import Background
@@ -214,15 +213,9 @@ class SimWorld:
         run = self.runs.find(ref)
         if run is None or not run.alive or now < run.started + SAMPLE_S:
             return None
-        return Usage(self._meter.usage(run).cores, self._working_set(run, now))
-
-    def held(self, now: float) -> dict[str, Held]:
-        """Implements ``World.held``."""
-        return disks.held(self.runs.alive(), lambda run: self._working_set(run, now))
-
-    def _working_set(self, run: Run, now: float) -> int:
-        rss, cache = memory_bytes(run, now, self._meter.usage(run), self._effects)
-        return rss + cache // 3
+        usage = self._meter.usage(run)
+        rss, cache = memory_bytes(run, now, usage, self._effects)
+        return Usage(usage.cores, rss + cache // 3)
 
     def logs(self, ref: ContainerRef, query: LogQuery) -> list[LogLine] | None:
         """Implements ``World.logs``."""

@@ -14,7 +14,7 @@ from aiopslab.sim.core.control_plane import register
 from aiopslab.sim.core.kernel import Kernel, parse_time
 from aiopslab.sim.core.kinds import Kinds, builtin_kinds
 from aiopslab.sim.core.kubelet import BareWorld
-from aiopslab.sim.core.ports import ContainerExit, ContainerRef, ContainerSpec, Held, ProbeResult, StartResult
+from aiopslab.sim.core.ports import ContainerExit, ContainerRef, ContainerSpec, ProbeResult, StartResult
 from aiopslab.sim.core.store import Key, Obj
 
 START = parse_time("2025-06-02T09:00:00Z")
@@ -55,7 +55,6 @@ class ScriptedWorld(BareWorld):
         self.pending_exits: list[ContainerExit] = []
         self.refreshed: list[tuple[str, dict[str, str]]] = []
         self.forgotten: list[str] = []
-        self.holds: dict[str, Held] = {}
 
     def start(self, spec: ContainerSpec, now: float) -> StartResult:
         self.started.append(spec)
@@ -74,10 +73,6 @@ class ScriptedWorld(BareWorld):
 
     def refresh_files(self, ref: ContainerRef, files: dict[str, str], now: float) -> None:
         self.refreshed.append((ref.pod, files))
-
-    def held(self, now: float) -> dict[str, Held]:
-        """What tests put into ``holds``, by uid of pod."""
-        return self.holds
 
     def forget(self, pod_uid: str) -> None:
         self.forgotten.append(pod_uid)

@@ -186,23 +186,3 @@ def test_endless_output_ends() -> None:
 def test_any_script_ends_with_a_code(script: str) -> None:
     result = run(machine(), ["sh", "-c", script], b"")
     assert 0 <= result.exit_code <= 255
-
-
-DISK = [
-    ("dd if=/dev/zero of=/tmp/x bs=1M count=100 2>&1 | head -2; ls -l /tmp/x | awk '{print $5}'",
-     "100+0 records in\n100+0 records out\n104857600\n"),
-    ("fallocate -l 2G /tmp/x; du -sh /tmp/x", "2.0G\t/tmp/x\n"),
-    ("echo abcdef > /tmp/a; dd if=/tmp/a of=/tmp/b bs=2 count=2 2>/dev/null; cat /tmp/b; wc -c < /tmp/b", "abcd4\n"),
-    ("truncate -s 3 /tmp/z; wc -c < /tmp/z; fallocate -l 1M /tmp/z; rm /tmp/z; du /tmp/z", "3\n4\t/tmp/z\n"),
-    ("fallocate -l 10G /tmp/x; df -h / | tail -n 2 | head -1",
-     "overlay                  98.3G     30.5G     62.8G  33% /\n"),
-    ("dd if=/dev/zero of=/tmp/x bs=1M 2>&1 | head -1; df | grep ' /$' | awk '{print $4, $5}'",
-     "dd: error writing '/tmp/x': No space left on device\n0 100%\n"),
-    ("dd if=/dev/zero of=/proc/x 2>&1", "dd: can't open '/proc/x': Permission denied\n"),
-    ("dd if=/nope of=/tmp/x 2>&1", "dd: can't open '/nope': No such file or directory\n"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("script", "output"), DISK)
-def test_files_of_any_size(script: str, output: str) -> None:
-    assert sh(script)[0] == output

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 
 from aiopslab.sim.core.api import Api, DeleteOptions
@@ -12,7 +12,6 @@ from aiopslab.sim.core.controllers.index import Index
 from aiopslab.sim.core.ids import Ids
 from aiopslab.sim.core.kernel import Kernel
 from aiopslab.sim.core.kubelet.addresses import Addresses
-from aiopslab.sim.core.kubelet.evictions import Evictions, is_best_effort, is_critical
 from aiopslab.sim.core.kubelet.images import NodeImages
 from aiopslab.sim.core.kubelet.volumes import VolumeSource, uses
 from aiopslab.sim.core.kubelet.worker import MANAGER, PodWorker
@@ -54,8 +53,6 @@ class NodeAgent:
 
     def admit(self, pod: Obj) -> tuple[str, str] | None:
         """(reason, message) when the pod does not fit on the node any more, as after ``nodeName`` by hand."""
-        if self._agent.evictions.under_pressure(self.name) and is_best_effort(pod) and not is_critical(pod):
-            return "Evicted", "The node had condition: [MemoryPressure]. "
         node = self._agent.node_object(self.name)
         allocatable = (node.get("status") or {}).get("allocatable") or {}
         used: dict[str, float] = {"pods": 0.0}
@@ -85,17 +82,6 @@ class Kubelets(Base):
         self._workers: dict[str, PodWorker] = {}
         self._by_key: dict[Key, str] = {}
         self._polling = False
-        self.evictions = Evictions(self)
-
-    @property
-    def busy(self) -> bool:
-        """Whether any pod is on a served node."""
-        return bool(self._workers)
-
-    def by_node(self) -> list[tuple[NodeAgent, list[PodWorker]]]:
-        """The served nodes that have pods or had some, by name, with the workers of their pods by name of pod."""
-        workers = sorted(self._workers.values(), key=lambda worker: worker.key)
-        return [(node, [w for w in workers if w.node is node]) for _, node in sorted(self._nodes.items())]
 
     def keys(self, change: Change) -> Iterable[Key]:
         """Pods on served nodes when something that a kubelet acts on changed; mounted objects."""
@@ -148,7 +134,6 @@ class Kubelets(Base):
         else:
             worker.begin()
         self._poll_later()
-        self.evictions.later()
 
     def node_object(self, name: str) -> Obj:
         """The node as stored; an empty shell when it was deleted."""
@@ -157,18 +142,6 @@ class Kubelets(Base):
             "spec": {},
             "status": {},
         }
-
-    def change_node(self, name: str, change: Callable[[Obj], Obj]) -> None:
-        """Report another status of a node."""
-        key = Key("nodes", "", name)
-        if self.store.get(key) is not None:
-            self.api.put_status(key, lambda obj: {**obj, "status": change(obj.get("status") or {})}, MANAGER)
-
-    def node_event(self, name: str, type_: str, reason: str, message: str) -> None:
-        """An event about a node."""
-        node = self.store.get(Key("nodes", "", name))
-        if node is not None:
-            self.api.event(node, type_, reason, message, "kubelet", host=name)
 
     def linked_services(self, pod: Obj) -> list[Obj]:
         """Services whose addresses become variables: ``kubernetes``, and the pod's namespace unless off."""

@@ -14,7 +14,6 @@ from aiopslab.sim.core.ports import (
     ContainerRef,
     ContainerSpec,
     ExecResult,
-    Held,
     LogLine,
     LogQuery,
     Obj,
@@ -95,10 +94,6 @@ class BareWorld:
     def usage(self, ref: ContainerRef, now: float) -> Usage | None:
         """Nothing is measured."""
         return None
-
-    def held(self, now: float) -> dict[str, Held]:
-        """Nothing is measured."""
-        return {}
 
     def exec(self, ref: ContainerRef, argv: list[str], stdin: bytes, now: float) -> ExecResult:
         """There is no userland."""

@@ -6,12 +6,11 @@ import re
 from dataclasses import dataclass
 
 from aiopslab.sim.core.ids import Ids
-from aiopslab.sim.core.ports import ImageRegistry, Obj
+from aiopslab.sim.core.ports import ImageRegistry
 
 # A registry answers "no such image" and "unchanged" quickly; both need a round trip.
 ROUND_TRIP_S = 0.4
 DEFAULT_REGISTRY = "docker.io"
-LISTED_MAX = 50
 _PART = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
 _REFERENCE = re.compile(
     rf"(?:(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?)(?::\d+)?/)?{_PART}(?:/{_PART})*"
@@ -54,15 +53,6 @@ class NodeImages:
         if not error:
             self._cached[image] = None
         return Pull(self._free_at, took_s, self._free_at - now, error or "")
-
-    def listed(self) -> list[Obj]:
-        """The images of the node as its status lists them: the largest 50, by digest and by tag."""
-        sized = [(self._registry.size_bytes(image), image) for image in self._cached]
-        sized.sort(key=lambda item: (-item[0], item[1]))
-        return [
-            {"names": list(dict.fromkeys((image_id(self._ids, image), canonical(image)))), "sizeBytes": size}
-            for size, image in sized[:LISTED_MAX]
-        ]
 
     def runs_as_root(self, image: str) -> bool:
         """Whether the image's own user is root."""

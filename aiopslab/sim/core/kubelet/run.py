@@ -40,9 +40,6 @@ class Backoff:
         return event_at - self.at > 2 * BACKOFF_MOST_S
 
 
-LOST_TEXT = "The container could not be located when the pod was terminated"
-
-
 @dataclass(slots=True)
 class ContainerRun:
     """A container of one pod. ``state`` and ``last_state`` are in the form of the API."""
@@ -116,13 +113,6 @@ class ContainerRun:
             ended["message"] = message
         self.state = {"terminated": ended}
         self.started = self.ready = self.busy = self.stopping = False
-
-    def lose(self) -> None:
-        """The pod ends while the container waits for its start: nothing is known of it."""
-        if "waiting" in self.state:
-            lost = {"startedAt": None, "finishedAt": None, "exitCode": 137, "reason": "ContainerStatusUnknown"}
-            self.state = {"terminated": {**lost, "message": LOST_TEXT}}
-            self.busy = False
 
     def finished_for_good(self, restart_policy: str) -> bool:
         """Whether it has ended and will not be restarted under the pod's policy."""

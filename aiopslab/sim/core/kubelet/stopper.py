@@ -79,12 +79,12 @@ class Stopper:
             self._kernel.cancel(self._worker.timer(f"backoff/{run.name}"))
             run.wait("ContainerCreating")
 
-    def stop_all(self, grace_s: float | None = None) -> None:
+    def stop_all(self) -> None:
         """The pod has ended but its object stays: sidecars and, after a failure, the rest are stopped."""
         live = [run for run in self._worker.runs if run.running]
         for run in live:
             if not run.stopping:
-                self._stop(run, self._grace(grace_s), f"Stopping container {run.name}")
+                self._stop(run, self._grace(None), f"Stopping container {run.name}")
         if not live:
             self._worker.release()
             self._worker.changed()

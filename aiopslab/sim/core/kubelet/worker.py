@@ -264,28 +264,15 @@ class PodWorker:
         self.fail("DeadlineExceeded", DEADLINE_TEXT)
         self.event("Normal", "DeadlineExceeded", DEADLINE_TEXT)
 
-    def fail(
-        self, reason: str, message: str, disrupted: tuple[str, str] | None = None, grace_s: float | None = None
-    ) -> None:
-        """End the pod with phase Failed, as deadlines and evictions do. ``grace_s`` None is the pod's own."""
+    def fail(self, reason: str, message: str, disrupted: tuple[str, str] | None = None) -> None:
+        """End the pod with phase Failed, as deadlines and evictions do."""
         if self.ended or self.stopper.ending:
             return
         self.failure, self.disrupted = (reason, message), disrupted
         self.ended = True
         self.probes.clear()
-        self._give_up_starting()
         self.changed()
-        self.stopper.stop_all(grace_s)
-
-    def _give_up_starting(self) -> None:
-        for what in ("mount", "sandbox", "deadline"):
-            self.kernel.cancel(self.timer(what))
-        initialized = status.initialized(self.runs)
-        for run in self.runs:
-            for what in ("pull", "start", "relist", "retry", "backoff"):
-                self.kernel.cancel(self.timer(f"{what}/{run.name}"))
-            if initialized:
-                run.lose()
+        self.stopper.stop_all()
 
     def release(self) -> None:
         """Nothing of the pod is left on the node."""

@@ -235,3 +235,32 @@ def dirname(io: Io, argv: list[str]) -> int:
     path = argv[1] if len(argv) > 1 else ""
     io.line(path.rpartition("/")[0] or ("/" if path.startswith("/") else "."))
     return 0
+
+
+@program("df")
+def df(io: Io, argv: list[str]) -> int:
+    """df: the overlay root and the tmpfs mounts"""
+    io.line("Filesystem           1K-blocks      Used Available Use% Mounted on")
+    io.line("overlay              103079844  21483520  76333300  22% /")
+    io.line("tmpfs                    65536         0     65536   0% /dev")
+    return 0
+
+
+@program("du")
+def du(io: Io, argv: list[str]) -> int:
+    """du [-sh] PATH..."""
+    _, paths = options(argv)
+    for path in paths or ["."]:
+        prefix = io.machine.resolved(path)
+        size = sum(len(c) for p, c in io.machine.files.items() if p.startswith(prefix))
+        io.line(f"{-(-size // 1024) + 4}\t{path}")
+    return 0
+
+
+@program("mount")
+def mount(io: Io, argv: list[str]) -> int:
+    """mount: what is mounted"""
+    io.line(f"overlay on / type overlay ({'ro' if io.machine.read_only else 'rw'},relatime)")
+    io.line("proc on /proc type proc (rw,nosuid,nodev,noexec,relatime)")
+    io.line("tmpfs on /dev type tmpfs (rw,nosuid,size=65536k,mode=755)")
+    return 0

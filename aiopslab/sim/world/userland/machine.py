@@ -59,22 +59,6 @@ class Network(Protocol):
         """The key space of the redis that answers there (shared, mutable), or None."""
 
 
-class Blob(bytes):
-    """Content of which only the size is kept; it reads as nothing."""
-
-    size: int
-
-    def __new__(cls, size: int) -> Blob:
-        """Content of ``size`` bytes."""
-        made = super().__new__(cls)
-        made.size = size
-        return made
-
-    def __len__(self) -> int:
-        """The size in bytes."""
-        return self.size
-
-
 @dataclass(frozen=True, slots=True)
 class Process:
     """A row of ``ps``."""
