@@ -14,6 +14,7 @@ from aiopslab.sim.core.kernel import Kernel
 from aiopslab.sim.core.kubelet import admission
 from aiopslab.sim.core.kubelet.addresses import Addresses
 from aiopslab.sim.core.kubelet.images import NodeImages
+from aiopslab.sim.core.kubelet.nodestatus import NodeStatus
 from aiopslab.sim.core.kubelet.volumes import VolumeSource, uses
 from aiopslab.sim.core.kubelet.worker import MANAGER, PodWorker
 from aiopslab.sim.core.ports import World
@@ -39,6 +40,7 @@ class NodeAgent:
         self.workers: dict[str, PodWorker] = {}  # by uid, in order of arrival
         self.images = NodeImages(agent.world.images, agent.kernel.ids, self.name)
         self.addresses = Addresses(agent.kernel.ids, node["spec"].get("podCIDR") or DEFAULT_POD_CIDR)
+        self.status = NodeStatus(agent, self)
         listed = (node.get("status") or {}).get("addresses") or ()
         self.host_ip = next((a["address"] for a in listed if a["type"] == "InternalIP"), "")
 

@@ -35,7 +35,7 @@ class Starter:
             self._hold(run, "InvalidImageName", wrong)
             return
         policy = run.spec.get("imagePullPolicy", "IfNotPresent")
-        present = images.has(image)
+        present = images.has(image, self._kernel.now)
         if policy == "Never" and not present:
             text = f'Container image "{image}" is not present with pull policy of Never'
             self._worker.event("Warning", "ErrImageNeverPull", text, run)
@@ -105,6 +105,7 @@ class Starter:
         size = self._worker.node.images.size_bytes(image)
         text = f'Successfully pulled image "{image}" in {times}. Image size: {size} bytes.'
         self._worker.event("Normal", "Pulled", text, run)
+        self._worker.node.status.report()
         self._create(run)
 
     def _pull_failed(self, run: ContainerRun, image: str, error: str) -> None:
