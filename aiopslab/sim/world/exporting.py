@@ -72,8 +72,8 @@ def memory_bytes(run: Run, now: float, usage: Usages, effects: Effects) -> tuple
 
 
 def working_set(rss: Bytes, cache: Bytes) -> Bytes:
-    """What the kernel cannot give back at once."""
-    return rss + cache // 3
+    """What the kernel cannot give back at once, in whole pages."""
+    return (rss + cache // 3) // PAGE * PAGE
 
 
 class Exporter:

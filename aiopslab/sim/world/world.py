@@ -48,7 +48,7 @@ from aiopslab.sim.world.metering import Meter, SpanMetrics
 from aiopslab.sim.world.naming import Name, Names
 from aiopslab.sim.world.nodeuse import NodeUses
 from aiopslab.sim.world.oneshots import OneShots
-from aiopslab.sim.world.processes import missing_variable, not_startable, one_shot, replaced, start_result
+from aiopslab.sim.world.processes import deaf, missing_variable, not_startable, one_shot, replaced, start_result
 from aiopslab.sim.world.programs import Programs
 from aiopslab.sim.world.programspec import LogSpec, Program
 from aiopslab.sim.world.queueing import FREE
@@ -146,7 +146,7 @@ class SimWorld:
             return 0.0, 0
         run.stopping = True
         if run.program is None:
-            return min(GENERIC_STOP_S, grace_s), 0
+            return (grace_s, 137) if deaf(run.spec) else (min(GENERIC_STOP_S, grace_s), 0)
         self._write(run, run.program.stop_logs, now)
         stop = run.program.stop
         if stop.after_s is None or stop.after_s > grace_s:

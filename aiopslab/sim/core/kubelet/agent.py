@@ -13,6 +13,7 @@ from aiopslab.sim.core.ids import Ids
 from aiopslab.sim.core.kernel import Kernel
 from aiopslab.sim.core.kubelet import admission
 from aiopslab.sim.core.kubelet.addresses import Addresses
+from aiopslab.sim.core.kubelet.eviction import EvictionManager
 from aiopslab.sim.core.kubelet.images import NodeImages
 from aiopslab.sim.core.kubelet.nodestatus import NodeStatus
 from aiopslab.sim.core.kubelet.volumes import VolumeSource, uses
@@ -41,6 +42,7 @@ class NodeAgent:
         self.images = NodeImages(agent.world.images, agent.kernel.ids, self.name)
         self.addresses = Addresses(agent.kernel.ids, node["spec"].get("podCIDR") or DEFAULT_POD_CIDR)
         self.status = NodeStatus(agent, self)
+        self.evictions = EvictionManager(agent, self)
         listed = (node.get("status") or {}).get("addresses") or ()
         self.host_ip = next((a["address"] for a in listed if a["type"] == "InternalIP"), "")
 
@@ -57,6 +59,8 @@ class NodeAgent:
 
     def refusal(self, pod: Obj) -> admission.Refusal | None:
         """Why the node does not take a pod that was bound to it, as by hand with ``nodeName``."""
+        if pressed := admission.under_pressure(pod, self.status.pressures):
+            return pressed
         others = [worker.pod for uid, worker in self.workers.items() if uid != pod["metadata"]["uid"]]
         return admission.unfit(pod, self._agent.node_object(self.name), others)
 
@@ -125,6 +129,7 @@ class Kubelets(Base):
             worker.update()
         else:
             worker.begin()
+        node.evictions.begin()
         self._poll_later()
 
     def node_object(self, name: str) -> Obj:

@@ -8,7 +8,7 @@ from aiopslab.sim.core.controllers.pods import quantity
 from aiopslab.sim.core.kubelet.env import ConfigError, environment, expand
 from aiopslab.sim.core.kubelet.images import Pull, duration, image_id, wrong_reference
 from aiopslab.sim.core.kubelet.run import ContainerRun
-from aiopslab.sim.core.kubelet.volumes import shared_mounts
+from aiopslab.sim.core.kubelet.volumes import shared_mounts, tmpfs_sizes
 from aiopslab.sim.core.ports import ContainerRef, ContainerSpec
 from aiopslab.sim.core.store import Obj
 
@@ -236,6 +236,7 @@ class Starter:
             tty=bool(run.spec.get("tty")),
             stdin=bool(run.spec.get("stdin")),
             shared=shared_mounts(pod, run.spec),
+            in_memory=tmpfs_sizes(pod, run.spec, node),
         )
 
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from aiopslab.sim.core.apierrors import ApiError
 from aiopslab.sim.core.kernel import Kernel, parse_time
 from aiopslab.sim.core.kubelet import status
+from aiopslab.sim.core.kubelet.admission import EVICTED
+from aiopslab.sim.core.kubelet.podstats import limited
 from aiopslab.sim.core.kubelet.probes import PodProbes
 from aiopslab.sim.core.kubelet.run import ContainerRun, Role
 from aiopslab.sim.core.kubelet.starter import Starter
@@ -58,6 +60,7 @@ class PodWorker:
         self.failure: tuple[str, str] | None = None
         self.disrupted: tuple[str, str] | None = None
         self._started_at = self.kernel.timestamp()
+        self.limited = limited(pod)
         self._mount_tries = 0
         first = "PodInitializing" if pod["spec"].get("initContainers") else "ContainerCreating"
         self.runs = [
@@ -93,11 +96,24 @@ class PodWorker:
         """A number in [0, 1) that depends on this pod and ``what``."""
         return self.kernel.ids.unit("kubelet", self.uid, *what)
 
-    def event(self, type_: str, reason: str, message: str, run: ContainerRun | None = None) -> None:
+    def event(
+        self,
+        type_: str,
+        reason: str,
+        message: str,
+        run: ContainerRun | None = None,
+        annotations: dict[str, str] | None = None,
+    ) -> None:
         """An event about the pod, or about one of its containers."""
-        path = run.field_path if run is not None else ""
         self.agent.api.event(
-            self.pod, type_, reason, message, "kubelet", host=self.node.name, field_path=path
+            self.pod,
+            type_,
+            reason,
+            message,
+            "kubelet",
+            host=self.node.name,
+            field_path=run.field_path if run is not None else "",
+            annotations=annotations,
         )
 
     # Start ------------------------------------------------------------------------------------------------
@@ -295,6 +311,8 @@ class PodWorker:
         self.probes.clear()
         self.node.addresses.release(self.pod_ip, self.uid)
         self.sandbox_ready = False
+        if self._verdict is not None and self._verdict.failure[0] == EVICTED:
+            self.world.forget(self.uid)  # the containers of evicted pods are removed at once, with their logs
 
     def cancel_timers(self) -> None:
         """Forget everything that was still to happen."""
