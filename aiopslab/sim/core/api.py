@@ -203,9 +203,10 @@ class Api:
         host: str = "",
         field_path: str = "",
         action: str = "",
+        annotations: dict[str, str] | None = None,
     ) -> None:
         """Record an event about an object; equal ones are counted. ``action`` makes it a new-style event."""
-        source = EventSource(component, host, action)
+        source = EventSource(component, host, action, annotations)
         self.recorder.record(involved, (type, reason, message), source, field_path)
 
     # Names and namespaces -------------------------------------------------------------------------------

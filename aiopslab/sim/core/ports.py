@@ -40,6 +40,7 @@ class ContainerSpec:
     tty: bool = False
     stdin: bool = False
     shared: dict[str, str] = field(default_factory=dict)  # mounted emptyDir volumes: path -> volume of the pod
+    in_memory: dict[str, int] = field(default_factory=dict)  # those of them that are a tmpfs: volume -> size in bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,28 @@ class Usage:
 
     cpu_cores: float
     memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerUse:
+    """What a running container holds of its node, in bytes: its working set, what it wrote outside of volumes, its
+    log."""
+
+    memory: int
+    layer: int
+    log: int
+
+
+@dataclass(slots=True)
+class NodeUse:
+    """A node's statistics as its kubelet reads them, in bytes. ``volumes``: emptyDir by pod uid and name."""
+
+    memory_bytes: int
+    memory_available: int
+    disk_bytes: int
+    disk_available: int
+    containers: dict[ContainerRef, ContainerUse]
+    volumes: dict[tuple[str, str], int]
 
 
 @dataclass(slots=True)
@@ -175,6 +198,9 @@ class World(Protocol):
 
     def usage(self, ref: ContainerRef, now: float) -> Usage | None:
         """Use over the last window, or None before the first sample."""
+
+    def node_use(self, node: str, now: float) -> NodeUse | None:
+        """Memory and disk of a node and of what runs there, at most 15 s old; None when nothing is measured."""
 
     def exec(self, ref: ContainerRef, argv: list[str], stdin: bytes, now: float) -> ExecResult:
         """Run a command in the container's simulated userland."""

@@ -22,11 +22,13 @@ REFILL_S = 300.0
 
 @dataclass(slots=True)
 class EventSource:
-    """Which component reports, where (``host``), and for new-style events the ``action``."""
+    """Which component reports, where (``host``), and for new-style events the ``action``. ``annotations`` are put on
+    the event."""
 
     component: str
     host: str = ""
     action: str = ""
+    annotations: dict[str, str] | None = None
 
 
 @dataclass(slots=True)
@@ -134,6 +136,8 @@ class Recorder:
             "reportingComponent": source.component,
             "reportingInstance": source.host,
         }  # fmt: skip
+        if source.annotations:
+            event["metadata"]["annotations"] = source.annotations
         if source.action:
             event |= {
                 "action": source.action, "eventTime": rfc3339_micro(kernel.now), "firstTimestamp": None,

@@ -154,7 +154,8 @@ async def log(call: Call) -> web.StreamResponse:
     world.run_until(now)
     lines = world.logs(ref, LogQuery(options.since, now, options.tail))
     if lines is None:
-        raise bad_request(f"unable to retrieve container logs for {ref.container} of pod {ref.pod_uid}")
+        lost = (container_status(pod, container) or {}).get("containerID") or ref.container
+        raise bad_request(f"unable to retrieve container logs for {lost}")
     body = render(lines, options.timestamps)
     if options.limit_bytes is not None:
         body = body[: options.limit_bytes]

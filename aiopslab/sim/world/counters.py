@@ -112,6 +112,7 @@ class NodeCounters:
     tx_packets: IntArray
     retransmitted_segments: IntArray
     boot_time: FloatArray  # Unix seconds
+    stored_bytes: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))  # what containers wrote to the disk
     oom_kills: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))  # empty: none anywhere
 
 

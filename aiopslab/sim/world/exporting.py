@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from aiopslab.sim.world.counters import (
     PodCounters,
     PodLabels,
 )
+from aiopslab.sim.world.disks import tmpfs_bytes
 from aiopslab.sim.world.effects import Effects
 from aiopslab.sim.world.hashing import text_key, unit_int
 from aiopslab.sim.world.images import MIB
@@ -27,6 +29,7 @@ from aiopslab.sim.world.metering import Meter, SpanMetrics, Usages
 from aiopslab.sim.world.retransmissions import Retransmissions
 from aiopslab.sim.world.runs import Run, Runs
 
+Bytes = TypeVar("Bytes", int, NDArray[np.int64])
 WARM_UP_S = 90.0
 HEAP_STEP = 256 << 10  # bytes in which a runtime takes memory for calls from the system
 PAGE = 4096
@@ -35,13 +38,14 @@ NODE_IDLE_CORES = 0.06  # kubelet, runtime, kernel
 NODE_BASE_BYTES = 900 * MIB
 UNKNOWN_MIB = 12.0
 STRESSOR_MIB = 8.5  # the processes of a CPU stressor
+SYSTEM_TX_BPS = 1200
 UP_SINCE_S = 86_400.0  # nodes booted this long before the world began
 _SUFFIXES = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40, "k": 1000, "M": 10**6, "G": 10**9}
 
 
 def memory_bytes(run: Run, now: float, usage: Usages, effects: Effects) -> tuple[int, int]:
     """(anonymous memory, page cache) of a run: warm-up, slow growth, a collector's saw-tooth, calls in flight,
-    what calls left behind and what a stressor holds; never above the limit."""
+    what calls left behind, what a stressor and files in memory hold; never above the limit."""
     resources = run.program.resources if run.program is not None else None
     age = max(0.0, now - run.started)
     luck = unit_int(text_key("memory", run.ref))
@@ -56,7 +60,7 @@ def memory_bytes(run: Run, now: float, usage: Usages, effects: Effects) -> tuple
         heap = int(resources.memory_per_inflight_mib * usage.inflight * MIB)
         cache = resources.cache_mib * (1.0 - 0.5 * math.exp(-age / WARM_UP_S))  # files are read at the start
     key = (run.ref.namespace, run.ref.pod, run.ref.container)
-    held = effects.memory_bytes.get(key, 0)
+    held = effects.memory_bytes.get(key, 0) + (tmpfs_bytes(run) if run.files else 0)
     if effects.cpu_workers.get(key):
         held += int(STRESSOR_MIB * MIB)
     rss = int(size * MIB) // PAGE * PAGE + heap // HEAP_STEP * HEAP_STEP + held
@@ -65,6 +69,11 @@ def memory_bytes(run: Run, now: float, usage: Usages, effects: Effects) -> tuple
         rss = min(rss, int(limit * 0.985) // PAGE * PAGE)
         return rss, max(0, min(int(cache * MIB), limit - rss))
     return rss, int(cache * MIB)
+
+
+def working_set(rss: Bytes, cache: Bytes) -> Bytes:
+    """What the kernel cannot give back at once, in whole pages."""
+    return (rss + cache // 3) // PAGE * PAGE
 
 
 class Exporter:
@@ -193,7 +202,7 @@ class Exporter:
             ints["periods"],
             ints["throttled"],
             floats["throttled_s"],
-            held + cached // 3,
+            working_set(held, cached),
             held,
             cached,
             held + cached,
@@ -218,13 +227,19 @@ class Exporter:
         whole = totals.astype(np.int64)
         return PodCounters(self._generation, self._pods, whole[0], whole[1], whole[2], whole[3])
 
+    def sent_bytes(self, here: list[Run], node: str, now: float) -> float:
+        """What a node has sent since it booted; ``here`` runs on it."""
+        carry = self._node_carry.get(node)
+        sent = sum(self._meter.usage(run).tx_bytes for run in here) + (carry[3] if carry is not None else 0.0)
+        return float(sent + SYSTEM_TX_BPS * (now - self._began + UP_SINCE_S))
+
     def _nodes(self, runs: list[Run], containers: ContainerCounters, now: float) -> NodeCounters:
         nodes = self._store.list("nodes")
         names = [n["metadata"]["name"] for n in nodes]
         rows = {name: i for i, name in enumerate(names)}
         age = now - self._began + UP_SINCE_S
-        cores = np.array([int(quantity(_capacity(n, "cpu", "4"))) for n in nodes], np.int64)
-        total = np.array([int(quantity(_capacity(n, "memory", "8Gi"))) for n in nodes], np.int64)
+        cores = np.array([int(quantity(capacity(n, "cpu", "4"))) for n in nodes], np.int64)
+        total = np.array([int(quantity(capacity(n, "memory", "8Gi"))) for n in nodes], np.int64)
         busy, memory, traffic = (
             np.array([age * NODE_IDLE_CORES + self._background.housekeeping_s(name, age) for name in names]),
             np.full(len(nodes), NODE_BASE_BYTES),
@@ -233,7 +248,7 @@ class Exporter:
         for row, run in enumerate(runs):
             at = rows.get(run.spec.node)
             if at is not None:
-                memory[at] += int(containers.memory_usage_bytes[row])
+                memory[at] += int(containers.memory_working_set_bytes[row])
         for name, carry in self._node_carry.items():
             if name in rows:
                 busy[rows[name]] += carry[0]
@@ -249,7 +264,7 @@ class Exporter:
         for mode, share in shares.items():
             cpu[:, CPU_MODES.index(mode)] = busy * share
         cpu[:, CPU_MODES.index("idle")] = np.maximum(age * cores - busy, 0)
-        whole = traffic.astype(np.int64) + np.array([[900], [4], [1200], [4]]) * np.int64(age)
+        whole = traffic.astype(np.int64) + np.array([[900], [4], [SYSTEM_TX_BPS], [4]]) * np.int64(age)
         boot = np.full(len(nodes), self._began - UP_SINCE_S)
         return NodeCounters(
             self._generation,
@@ -268,7 +283,8 @@ class Exporter:
         )
 
 
-def _capacity(node: Obj, name: str, default: str) -> str:
+def capacity(node: Obj, name: str, default: str) -> str:
+    """One of a node's capacities."""
     return str(((node.get("status") or {}).get("capacity") or {}).get(name, default))
 
 

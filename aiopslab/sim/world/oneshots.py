@@ -1,12 +1,12 @@
 """Processes that end by themselves: init containers' checks, jobs of a few commands. They run in the userland.
 
 One that waits for something (``until nc -z db 5432; do sleep 2; done``) is tried again and again until what it
-waits for is there. What such a process leaves in a volume of its pod is there for the pod's next container.
+waits for is there.
 """
 
 from __future__ import annotations
 
-from aiopslab.sim.core.ports import ContainerExit, ContainerSpec, StartResult
+from aiopslab.sim.core.ports import ContainerExit, StartResult
 from aiopslab.sim.world.processes import ATTACH_S, QUICK_S
 from aiopslab.sim.world.runs import Run
 from aiopslab.sim.world.userland import bridge
@@ -21,7 +21,6 @@ class OneShots:
     def __init__(self, host: bridge.Host) -> None:
         self._host = host
         self._waiting: dict[int, tuple[Run, tuple[str, ...]]] = {}
-        self._volumes: dict[tuple[str, str], dict[str, str]] = {}  # (pod uid, volume) -> path inside -> text
 
     def begin(self, run: Run, command: tuple[str, ...], now: float) -> StartResult:
         """Run a command that starts at ``now``."""
@@ -35,7 +34,6 @@ class OneShots:
         run.lines += [(now + took_s, line) for line in output]
         if done.exit_code == NOT_FOUND or done.error:
             return StartResult()  # a program that only the real image has: all that is known is that it runs
-        self._keep_files(run)
         return StartResult(QUICK_S + took_s, done.exit_code)
 
     def poll(self, now: float) -> list[ContainerExit]:
@@ -50,25 +48,5 @@ class OneShots:
             run.lines += [(now, line) for line in dict.fromkeys(output)]
             if done.duration_s <= PATIENCE_S:
                 del self._waiting[number]
-                self._keep_files(run)
                 ended.append(ContainerExit(run.ref, done.exit_code, ""))
         return ended
-
-    def mount(self, spec: ContainerSpec) -> None:
-        """Put what earlier containers of the pod left in shared volumes among a container's files."""
-        for path, volume in spec.shared.items():
-            for name, text in self._volumes.get((spec.ref.pod_uid, volume), {}).items():
-                spec.files[f"{path}/{name}"] = text
-
-    def forget(self, pod_uid: str) -> None:
-        """The pod is gone, and its volumes with it."""
-        for key in [k for k in self._volumes if k[0] == pod_uid]:
-            del self._volumes[key]
-
-    def _keep_files(self, run: Run) -> None:
-        for path, volume in run.spec.shared.items():
-            inside = f"{path}/"
-            kept = self._volumes.setdefault((run.ref.pod_uid, volume), {})
-            for name, content in (run.files or {}).items():
-                if name.startswith(inside):
-                    kept[name.removeprefix(inside)] = content.decode(errors="replace")

@@ -54,6 +54,15 @@ def not_startable(spec: ContainerSpec, program: Program) -> str:
     return NOT_STARTABLE + f'exec: "{name}": {why}: unknown'
 
 
+def deaf(spec: ContainerSpec) -> bool:
+    """Whether the first process does not end on SIGTERM: the kernel delivers it there only to a handler, which plain
+    tools and shells without a ``trap`` do not have."""
+    name, text = (spec.command or ("",))[0].rpartition("/")[2], " ".join(spec.command)
+    if name in _SHELLS:
+        return not re.search(r"\btrap\b|\bexec\b", text)
+    return name in COMMON
+
+
 def missing_variable(spec: ContainerSpec, program: Program) -> str:
     """The first required environment variable that the container does not have, or an empty text."""
     return next((name for name in program.required_env if not spec.env.get(name)), "")

@@ -31,6 +31,7 @@ class Run:
     network: int = -1  # row in the pods' network counters
     lines: list[tuple[float, str]] = field(default_factory=list)
     files: dict[str, bytes] | None = None  # as commands inside left them; None before the first command
+    bulk: dict[str, int] = field(default_factory=dict)  # bytes of large files beyond what ``files`` keeps
     keyspace: KeySpace = field(default_factory=KeySpace)  # of a data store
     probes: list[tuple[float, str]] = field(default_factory=list)  # (when, kind) of answered probes
 

@@ -21,6 +21,7 @@ from aiopslab.sim.core.ports import (
     ExecResult,
     LogLine,
     LogQuery,
+    NodeUse,
     ProbeResult,
     StartResult,
     Usage,
@@ -37,7 +38,7 @@ from aiopslab.sim.world.dialects import Errors
 from aiopslab.sim.world.edges import Edge, EdgeTable, blank
 from aiopslab.sim.world.effects import Effects, read_effects
 from aiopslab.sim.world.engine import Batch, Engine, Strain
-from aiopslab.sim.world.exporting import Exporter, memory_bytes
+from aiopslab.sim.world.exporting import Exporter, memory_bytes, working_set
 from aiopslab.sim.world.flags import Flags
 from aiopslab.sim.world.hashing import text_key, unit_int
 from aiopslab.sim.world.images import Registry
@@ -47,8 +48,9 @@ from aiopslab.sim.world.logfiles import LogFiles
 from aiopslab.sim.world.logs import STDOUT, Logs, destination, render_static
 from aiopslab.sim.world.metering import Meter, SpanMetrics
 from aiopslab.sim.world.naming import Name, Names
+from aiopslab.sim.world.nodeuse import NodeUses
 from aiopslab.sim.world.oneshots import OneShots
-from aiopslab.sim.world.processes import missing_variable, not_startable, one_shot, replaced, start_result
+from aiopslab.sim.world.processes import deaf, missing_variable, not_startable, one_shot, replaced, start_result
 from aiopslab.sim.world.programs import Programs
 from aiopslab.sim.world.programspec import LogSpec, Program
 from aiopslab.sim.world.queueing import FREE
@@ -99,6 +101,7 @@ class SimWorld:
         self.log_files = LogFiles(self._logs, self._pieces, self.runs, kernel.now)
         self.spans = SpanStore(self._reader, self._pieces, lambda: self._at)
         self._exporter = Exporter(self.runs, self._meter, self._metrics, store, kernel.now, background)
+        self._nodes = NodeUses(self.runs, self._meter, store, self._exporter)
         self._routes = RouteTable(programs, frozenset())
         self._view = View()
         self._effects = Effects()
@@ -116,7 +119,7 @@ class SimWorld:
     def start(self, spec: ContainerSpec, now: float) -> StartResult:
         """Implements ``World.start``."""
         self.run_until(now)
-        self._oneshots.mount(spec)
+        bulk = self._nodes.volumes.mount(spec)
         program = self.programs.match(spec.image)
         if program is not None and replaced(spec, program):
             if problem := not_startable(spec, program):
@@ -124,6 +127,7 @@ class SimWorld:
             program = None
         result = start_result(spec, program)
         run = self.runs.add(spec, program, now, listens=result.exit_after_s is None)
+        run.bulk.update(bulk)
         self._stale = True
         if program is not None:
             self._begin_log(run, result)
@@ -145,7 +149,7 @@ class SimWorld:
             return 0.0, 0
         run.stopping = True
         if run.program is None:
-            return min(GENERIC_STOP_S, grace_s), 0
+            return (grace_s, 137) if deaf(run.spec) else (min(GENERIC_STOP_S, grace_s), 0)
         self._write(run, run.program.stop_logs, now)
         stop = run.program.stop
         if stop.after_s is None or stop.after_s > grace_s:
@@ -171,7 +175,7 @@ class SimWorld:
         """Implements ``World.forget``."""
         self.runs.forget(pod_uid)
         self._exporter.forget(pod_uid)
-        self._oneshots.forget(pod_uid)
+        self._nodes.volumes.forget(pod_uid)
 
     def exits(self, now: float) -> list[ContainerExit]:
         """Implements ``World.exits``."""
@@ -215,7 +219,7 @@ class SimWorld:
             return None
         usage = self._meter.usage(run)
         rss, cache = memory_bytes(run, now, usage, self._effects)
-        return Usage(usage.cores, rss + cache // 3)
+        return Usage(usage.cores, working_set(rss, cache))
 
     def logs(self, ref: ContainerRef, query: LogQuery) -> list[LogLine] | None:
         """Implements ``World.logs``."""
@@ -231,7 +235,15 @@ class SimWorld:
         self.run_until(now)
         snapshot = self._exporter.snapshot(now, self._effects, self._connections, self._resent)
         snapshot.groups = self._topics.groups(now)
+        snapshot.nodes.stored_bytes = self._nodes.stored(snapshot.nodes.names)
         return snapshot
+
+    def node_use(self, node: str, now: float) -> NodeUse | None:
+        """Implements ``World.node_use``; traffic is not simulated for it unless nobody has asked for a while."""
+        if now - self._at >= SAMPLE_S:
+            self.run_until(now)
+        self._refresh()
+        return self._nodes.read(node, now, self._effects)
 
     def exec(self, ref: ContainerRef, argv: list[str], stdin: bytes, now: float) -> ExecResult:
         """Implements ``World.exec`` with ``world/userland``."""
@@ -409,10 +421,8 @@ class SimWorld:
     def _load_edge(self, load: Load, around: Surroundings) -> Edge:
         edge = blank(load.lanes)
         for lane in range(load.lanes):
-            edge.set(
-                lane,
-                self._connections.resolve(load.run, load.address, load.entry, around, lane=lane, library="http"),
-            )
+            target = (load.run, load.address, load.entry, around)
+            edge.set(lane, self._connections.resolve(*target, lane=lane, library="http"))
         return edge
 
     def _changed(self, change: Change) -> None:
@@ -429,6 +439,7 @@ class SimWorld:
             self._metrics.rehold()
         self.runs.end(run, now)
         self._exporter.ended(run)
+        self._nodes.volumes.ended(run)
         self._connections.drop(run)
         self._stale = True
 

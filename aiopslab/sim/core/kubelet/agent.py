@@ -11,8 +11,11 @@ from aiopslab.sim.core.controllers.common import Base
 from aiopslab.sim.core.controllers.index import Index
 from aiopslab.sim.core.ids import Ids
 from aiopslab.sim.core.kernel import Kernel
+from aiopslab.sim.core.kubelet import admission
 from aiopslab.sim.core.kubelet.addresses import Addresses
+from aiopslab.sim.core.kubelet.eviction import EvictionManager
 from aiopslab.sim.core.kubelet.images import NodeImages
+from aiopslab.sim.core.kubelet.nodestatus import NodeStatus
 from aiopslab.sim.core.kubelet.volumes import VolumeSource, uses
 from aiopslab.sim.core.kubelet.worker import MANAGER, PodWorker
 from aiopslab.sim.core.ports import World
@@ -30,13 +33,16 @@ def machine_id(ids: Ids, node: str) -> str:
 
 
 class NodeAgent:
-    """What is kept per node: images, addresses, capacity for admission."""
+    """What is kept per node: pods, images, addresses."""
 
     def __init__(self, node: Obj, agent: Kubelets) -> None:
         self.name: str = node["metadata"]["name"]
         self._agent = agent
+        self.workers: dict[str, PodWorker] = {}  # by uid, in order of arrival
         self.images = NodeImages(agent.world.images, agent.kernel.ids, self.name)
         self.addresses = Addresses(agent.kernel.ids, node["spec"].get("podCIDR") or DEFAULT_POD_CIDR)
+        self.status = NodeStatus(agent, self)
+        self.evictions = EvictionManager(agent, self)
         listed = (node.get("status") or {}).get("addresses") or ()
         self.host_ip = next((a["address"] for a in listed if a["type"] == "InternalIP"), "")
 
@@ -51,22 +57,12 @@ class NodeAgent:
         }
         return {**pod, "status": status}
 
-    def admit(self, pod: Obj) -> tuple[str, str] | None:
-        """(reason, message) when the pod does not fit on the node any more, as after ``nodeName`` by hand."""
-        node = self._agent.node_object(self.name)
-        allocatable = (node.get("status") or {}).get("allocatable") or {}
-        used: dict[str, float] = {"pods": 0.0}
-        for other in self._agent.index.on_node(self.name):
-            if other["metadata"]["uid"] == pod["metadata"]["uid"] or podlib.finished(other):
-                continue
-            used["pods"] += 1
-            for name, amount in podlib.requests(other).items():
-                used[name] = used.get(name, 0.0) + amount
-        for name, amount in {"pods": 1.0, **podlib.requests(pod)}.items():
-            capacity = podlib.quantity(allocatable.get(name))
-            if amount and used.get(name, 0.0) + amount > capacity:
-                return f"OutOf{name}", _shortage(name, amount, used.get(name, 0.0), capacity)
-        return None
+    def refusal(self, pod: Obj) -> admission.Refusal | None:
+        """Why the node does not take a pod that was bound to it, as by hand with ``nodeName``."""
+        if pressed := admission.under_pressure(pod, self.status.pressures):
+            return pressed
+        others = [worker.pod for uid, worker in self.workers.items() if uid != pod["metadata"]["uid"]]
+        return admission.unfit(pod, self._agent.node_object(self.name), others)
 
 
 class Kubelets(Base):
@@ -127,12 +123,13 @@ class Kubelets(Base):
         if node is None or podlib.finished(pod):
             return
         worker = PodWorker(self, node, pod)
-        self._workers[uid] = worker
+        self._workers[uid] = node.workers[uid] = worker
         self._by_key[key] = uid
         if pod["metadata"].get("deletionTimestamp"):
             worker.update()
         else:
             worker.begin()
+        node.evictions.begin()
         self._poll_later()
 
     def node_object(self, name: str) -> Obj:
@@ -168,6 +165,7 @@ class Kubelets(Base):
         """A pod has left its node."""
         worker.cancel_timers()
         self._workers.pop(worker.uid, None)
+        worker.node.workers.pop(worker.uid, None)
         if self._by_key.get(worker.key) == worker.uid:
             del self._by_key[worker.key]
         self.world.forget(worker.uid)
@@ -216,12 +214,3 @@ class Kubelets(Base):
     def _token(self, pod: Obj, source: Obj) -> str:
         parts = (pod["metadata"]["uid"], source.get("audience", ""), source.get("path", ""))
         return ".".join(self.kernel.ids.hex(40, "token", part, *parts) for part in range(3))
-
-
-def _shortage(name: str, amount: float, used: float, capacity: float) -> str:
-    scale = 1000 if name == "cpu" else 1
-    numbers = [round(value * scale) for value in (amount, used, capacity)]
-    return (
-        f"Node didn't have enough resource: {name}, requested: {numbers[0]}, used: {numbers[1]},"
-        f" capacity: {numbers[2]}"
-    )

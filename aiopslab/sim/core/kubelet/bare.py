@@ -16,6 +16,7 @@ from aiopslab.sim.core.ports import (
     ExecResult,
     LogLine,
     LogQuery,
+    NodeUse,
     Obj,
     ProbeResult,
     StartResult,
@@ -92,6 +93,10 @@ class BareWorld:
         """There is no traffic."""
 
     def usage(self, ref: ContainerRef, now: float) -> Usage | None:
+        """Nothing is measured."""
+        return None
+
+    def node_use(self, node: str, now: float) -> NodeUse | None:
         """Nothing is measured."""
         return None
 

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from aiopslab.sim.core.ids import Ids
 from aiopslab.sim.core.ports import ImageRegistry
+from aiopslab.sim.core.store import Obj
 
 # A registry answers "no such image" and "unchanged" quickly; both need a round trip.
 ROUND_TRIP_S = 0.4
+REPORTED_MAX = 50  # images that a node's status lists
 DEFAULT_REGISTRY = "docker.io"
 _PART = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
 _REFERENCE = re.compile(
@@ -33,12 +35,14 @@ class NodeImages:
 
     def __init__(self, registry: ImageRegistry, ids: Ids, node: str) -> None:
         self._registry, self._ids, self._node = registry, ids, node
-        self._cached: dict[str, None] = {}
+        self._cached: dict[str, float] = {}  # by name as it was asked for: when its first pull ended
         self._free_at = 0.0
 
-    def has(self, image: str) -> bool:
+    def has(self, image: str, now: float) -> bool:
         """Whether the image can be used without a pull."""
-        return image in self._cached or not (self._registry.pull(image) or self._registry.pull_seconds(image))
+        if self._cached.get(image, now + 1) <= now:
+            return True
+        return not (self._registry.pull(image) or self._registry.pull_seconds(image))
 
     def pull(self, image: str, now: float) -> Pull:
         """Plan a pull that is asked for now. The image is cached from ``ends_at`` on if it succeeds."""
@@ -51,8 +55,29 @@ class NodeImages:
         begins = max(now, self._free_at)
         self._free_at = begins + took_s
         if not error:
-            self._cached[image] = None
+            self._cached.setdefault(image, self._free_at)
         return Pull(self._free_at, took_s, self._free_at - now, error or "")
+
+    def report(self, now: float) -> list[Obj]:
+        """``status.images`` of the node: what was pulled, the largest first."""
+        names: dict[str, list[str]] = {}
+        sizes: dict[str, int] = {}
+        for image, since in self._cached.items():
+            if since > now:
+                continue
+            digest, name = image_id(self._ids, image), canonical(image)
+            sizes[digest] = self._registry.size_bytes(image)
+            known = names.setdefault(digest, [digest])
+            known += [name] if name not in known else []
+        order = sorted(names, key=lambda digest: (-sizes[digest], digest))
+        return [{"names": names[digest], "sizeBytes": sizes[digest]} for digest in order[:REPORTED_MAX]]
+
+    def prune(self, used: set[str]) -> bool:
+        """Remove images that no container uses; whether there were any."""
+        unused = [image for image in self._cached if image not in used]
+        for image in unused:
+            del self._cached[image]
+        return bool(unused)
 
     def runs_as_root(self, image: str) -> bool:
         """Whether the image's own user is root."""

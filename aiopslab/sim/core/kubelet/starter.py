@@ -8,7 +8,7 @@ from aiopslab.sim.core.controllers.pods import quantity
 from aiopslab.sim.core.kubelet.env import ConfigError, environment, expand
 from aiopslab.sim.core.kubelet.images import Pull, duration, image_id, wrong_reference
 from aiopslab.sim.core.kubelet.run import ContainerRun
-from aiopslab.sim.core.kubelet.volumes import shared_mounts
+from aiopslab.sim.core.kubelet.volumes import shared_mounts, tmpfs_sizes
 from aiopslab.sim.core.ports import ContainerRef, ContainerSpec
 from aiopslab.sim.core.store import Obj
 
@@ -35,7 +35,7 @@ class Starter:
             self._hold(run, "InvalidImageName", wrong)
             return
         policy = run.spec.get("imagePullPolicy", "IfNotPresent")
-        present = images.has(image)
+        present = images.has(image, self._kernel.now)
         if policy == "Never" and not present:
             text = f'Container image "{image}" is not present with pull policy of Never'
             self._worker.event("Warning", "ErrImageNeverPull", text, run)
@@ -105,6 +105,7 @@ class Starter:
         size = self._worker.node.images.size_bytes(image)
         text = f'Successfully pulled image "{image}" in {times}. Image size: {size} bytes.'
         self._worker.event("Normal", "Pulled", text, run)
+        self._worker.node.status.report()
         self._create(run)
 
     def _pull_failed(self, run: ContainerRun, image: str, error: str) -> None:
@@ -235,6 +236,7 @@ class Starter:
             tty=bool(run.spec.get("tty")),
             stdin=bool(run.spec.get("stdin")),
             shared=shared_mounts(pod, run.spec),
+            in_memory=tmpfs_sizes(pod, run.spec, node),
         )
 
 

@@ -10,6 +10,13 @@ from aiopslab.sim.core.kubelet.run import ContainerRun
 from aiopslab.sim.core.store import Obj
 
 KUBELET_CONDITIONS = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
+LOST: Obj = {
+    "exitCode": 137,
+    "finishedAt": None,
+    "message": "The container could not be located when the pod was terminated",
+    "reason": "ContainerStatusUnknown",
+    "startedAt": None,
+}
 STATUS_FIELDS = {
     "init": "initContainerStatuses",
     "sidecar": "initContainerStatuses",
@@ -55,6 +62,20 @@ def build(pod: Obj, view: PodView) -> Obj:
 def initialized(runs: list[ContainerRun]) -> bool:
     """Whether every init container has done its work and every sidecar has started."""
     return not _incomplete(runs)
+
+
+def settle(runs: list[ContainerRun]) -> None:
+    """The pod has failed: containers of which nothing is known count as killed, except those that init containers
+    have kept from starting."""
+    apps = [run for run in runs if run.role == "app"]
+    inits = [run for run in runs if run.role in ("init", "sidecar")]
+    begun = [i + 1 for i, run in enumerate(inits) if "waiting" not in run.state or run.last_state]
+    lost = inits[: begun[-1] if begun else 1]
+    if not inits or not _incomplete(inits[-1:]) or any("waiting" not in run.state or run.last_state for run in apps):
+        lost += apps
+    for run in lost:
+        if run.terminated is None:
+            run.state = {"terminated": dict(LOST)}
 
 
 def phase_of(pod: Obj, view: PodView) -> str:

@@ -79,12 +79,13 @@ class Stopper:
             self._kernel.cancel(self._worker.timer(f"backoff/{run.name}"))
             run.wait("ContainerCreating")
 
-    def stop_all(self) -> None:
-        """The pod has ended but its object stays: sidecars and, after a failure, the rest are stopped."""
+    def stop_all(self, grace_s: float | None = None, again: bool = False) -> None:
+        """The pod has ended but its object stays: sidecars and, after a failure, the rest are stopped. ``again``:
+        those too that are being stopped already, as nobody waits for them any more."""
         live = [run for run in self._worker.runs if run.running]
         for run in live:
-            if not run.stopping:
-                self._stop(run, self._grace(None), f"Stopping container {run.name}")
+            if again or not run.stopping:
+                self._stop(run, self._grace(grace_s), f"Stopping container {run.name}")
         if not live:
             self._worker.release()
             self._worker.changed()

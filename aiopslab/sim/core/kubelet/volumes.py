@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from aiopslab.sim.core.controllers.pods import quantity
 from aiopslab.sim.core.kubelet.env import Lookup, data_of, field_value, resource_value
 from aiopslab.sim.core.store import Key, Obj
 
@@ -123,6 +124,23 @@ def shared_mounts(pod: Obj, container: Obj) -> dict[str, str]:
     shared = {volume["name"] for volume in pod["spec"].get("volumes") or () if "emptyDir" in volume}
     mounts = container.get("volumeMounts") or ()
     return {m["mountPath"].rstrip("/"): m["name"] for m in mounts if m["name"] in shared and not m.get("subPath")}
+
+
+def tmpfs_sizes(pod: Obj, container: Obj, node: Obj) -> dict[str, int]:
+    """Volumes of a container that are kept in memory, with their sizes: the least of the volume's limit, the pod's
+    memory limits and the node's memory."""
+    mounted = set(shared_mounts(pod, container).values())
+    memory = [((c.get("resources") or {}).get("limits") or {}).get("memory") for c in pod["spec"]["containers"]]
+    most = quantity(((node.get("status") or {}).get("allocatable") or {}).get("memory"))
+    if all(memory):
+        most = min(most, sum(quantity(limit) for limit in memory))
+    sizes = {}
+    for volume in pod["spec"].get("volumes") or ():
+        source = volume.get("emptyDir") or {}
+        if source.get("medium") == "Memory" and volume["name"] in mounted:
+            own = quantity(source.get("sizeLimit"))
+            sizes[volume["name"]] = int(min(most, own) if own else most)
+    return sizes
 
 
 def uses(pod: Obj, resource: str, name: str) -> bool:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aiopslab.sim.core.apierrors import ApiError
 from aiopslab.sim.core.kernel import Kernel, parse_time
 from aiopslab.sim.core.kubelet import status
+from aiopslab.sim.core.kubelet.admission import EVICTED
+from aiopslab.sim.core.kubelet.podstats import limited
 from aiopslab.sim.core.kubelet.probes import PodProbes
 from aiopslab.sim.core.kubelet.run import ContainerRun, Role
 from aiopslab.sim.core.kubelet.starter import Starter
@@ -30,6 +33,16 @@ DEADLINE_TEXT = "Pod was active on the node longer than the specified deadline"
 FALLBACK, LAST_LINES, LAST_BYTES = "FallbackToLogsOnError", 80, 2048
 
 
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Why a pod fails as a whole: (reason, message), and those of condition DisruptionTarget. ``grace_s`` None is
+    the pod's own."""
+
+    failure: tuple[str, str]
+    disrupted: tuple[str, str] | None = None
+    grace_s: float | None = None
+
+
 class PodWorker:
     """State machine of one pod. All waiting is done with timers named after the pod's uid."""
 
@@ -42,10 +55,12 @@ class PodWorker:
         self._last = pod
         self.pod_ip = ""
         self.sandbox_ready = False
-        self.ended = False  # reached Succeeded or Failed
+        self.ended = False  # reached Succeeded or Failed, or is on its way there
+        self._verdict: Verdict | None = None  # why it will be Failed when its containers have ended
         self.failure: tuple[str, str] | None = None
         self.disrupted: tuple[str, str] | None = None
         self._started_at = self.kernel.timestamp()
+        self.limited = limited(pod)
         self._mount_tries = 0
         first = "PodInitializing" if pod["spec"].get("initContainers") else "ContainerCreating"
         self.runs = [
@@ -81,20 +96,33 @@ class PodWorker:
         """A number in [0, 1) that depends on this pod and ``what``."""
         return self.kernel.ids.unit("kubelet", self.uid, *what)
 
-    def event(self, type_: str, reason: str, message: str, run: ContainerRun | None = None) -> None:
+    def event(
+        self,
+        type_: str,
+        reason: str,
+        message: str,
+        run: ContainerRun | None = None,
+        annotations: dict[str, str] | None = None,
+    ) -> None:
         """An event about the pod, or about one of its containers."""
-        path = run.field_path if run is not None else ""
         self.agent.api.event(
-            self.pod, type_, reason, message, "kubelet", host=self.node.name, field_path=path
+            self.pod,
+            type_,
+            reason,
+            message,
+            "kubelet",
+            host=self.node.name,
+            field_path=run.field_path if run is not None else "",
+            annotations=annotations,
         )
 
     # Start ------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
         """The pod was bound to this node."""
-        rejection = self.node.admit(self.pod)
-        if rejection is not None:
-            self._reject(*rejection)
+        refusal = self.node.refusal(self.pod)
+        if refusal is not None:
+            self._reject(*refusal)
             return
         self.changed()
         deadline_s = self.pod["spec"].get("activeDeadlineSeconds")
@@ -106,7 +134,8 @@ class PodWorker:
         self.failure = (reason, f"Pod was rejected: {message}")
         self.ended = True
         self.event("Warning", reason, message)
-        self.agent.write_status(self, {"phase": "Failed", "reason": reason, "message": self.failure[1]})
+        status = {"phase": "Failed", "reason": reason, "message": self.failure[1], "startTime": self._started_at}
+        self.agent.write_status(self, status)
 
     def _mount(self) -> None:
         problems = self.agent.volumes.problems(self.pod)
@@ -192,6 +221,9 @@ class PodWorker:
 
     def changed(self) -> None:
         """Write the status; nothing is written when it is the same as before."""
+        if self._verdict is not None and not any(run.running for run in self.runs):
+            self.failure, self.disrupted = self._verdict.failure, self._verdict.disrupted
+            status.settle(self.runs)
         view = status.PodView(
             runs=self.runs,
             host_ip=self.node.host_ip,
@@ -261,24 +293,26 @@ class PodWorker:
         self.stopper.kill(run, f"Container {run.name} failed {kind} probe, will be restarted", grace_s)
 
     def _deadline_passed(self) -> None:
-        self.fail("DeadlineExceeded", DEADLINE_TEXT)
         self.event("Normal", "DeadlineExceeded", DEADLINE_TEXT)
+        self.fail(Verdict(("DeadlineExceeded", DEADLINE_TEXT)))
 
-    def fail(self, reason: str, message: str, disrupted: tuple[str, str] | None = None) -> None:
-        """End the pod with phase Failed, as deadlines and evictions do."""
+    def fail(self, verdict: Verdict) -> None:
+        """Stop all containers, then let the pod be Failed, as deadlines and evictions do."""
         if self.ended or self.stopper.ending:
             return
-        self.failure, self.disrupted = (reason, message), disrupted
+        self._verdict = verdict
         self.ended = True
+        self.cancel_timers()
         self.probes.clear()
-        self.changed()
-        self.stopper.stop_all()
+        self.stopper.stop_all(verdict.grace_s, again=True)
 
     def release(self) -> None:
         """Nothing of the pod is left on the node."""
         self.probes.clear()
         self.node.addresses.release(self.pod_ip, self.uid)
         self.sandbox_ready = False
+        if self._verdict is not None and self._verdict.failure[0] == EVICTED:
+            self.world.forget(self.uid)  # the containers of evicted pods are removed at once, with their logs
 
     def cancel_timers(self) -> None:
         """Forget everything that was still to happen."""

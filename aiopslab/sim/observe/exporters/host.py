@@ -19,13 +19,12 @@ from aiopslab.sim.observe.exporters.sheet import Column, Row, Sheet
 from aiopslab.sim.observe.series import SeriesStore
 from aiopslab.sim.observe.targets import MetricMetadata
 from aiopslab.sim.world.counters import CounterSnapshot
+from aiopslab.sim.world.disks import DEFAULT_DISK_BYTES, LOG_SHARE, ROOT_SHARE, SYSTEM_DISK_BYTES
+from aiopslab.sim.world.nodeuse import image_bytes
 
 GIB = 1 << 30
 DISK: Pairs = (("device", "vda"),)
 ROOT: Pairs = (("device", "/dev/vda1"), ("fstype", "ext4"), ("mountpoint", "/"))
-DEFAULT_DISK_BYTES = 100 * GIB
-SYSTEM_DISK_BYTES = 6 * GIB  # the operating system and the runtime
-LOG_SHARE = 0.06  # bytes of log per byte that pods send
 SYSTEM_WRITES_BPS = 18_000.0  # journal, kubelet state, node status
 SYSTEM_READS_BPS = 400.0
 BYTES_PER_WRITE, BYTES_PER_READ = 14_000.0, 28_000.0
@@ -56,6 +55,7 @@ class Host:
     in_packets: Floats
     out_packets: Floats
     oom_kills: Floats
+    stored_bytes: Floats
 
     @property
     def log_bytes(self) -> Floats:
@@ -65,12 +65,13 @@ class Host:
     @property
     def used_bytes(self) -> Floats:
         """Space taken on the root file system; never all of it."""
-        return np.minimum(SYSTEM_DISK_BYTES + self.image_bytes + self.log_bytes, 0.999 * self.disk_bytes)
+        taken = SYSTEM_DISK_BYTES + self.image_bytes + self.log_bytes + self.stored_bytes
+        return np.minimum(taken, 0.999 * self.disk_bytes)
 
     @property
     def written_bytes(self) -> Floats:
         """Bytes written to the disk since boot."""
-        return SYSTEM_WRITES_BPS * self.age_s + self.image_bytes + self.log_bytes
+        return SYSTEM_WRITES_BPS * self.age_s + self.image_bytes + self.log_bytes + self.stored_bytes
 
     @property
     def read_bytes(self) -> Floats:
@@ -100,7 +101,7 @@ _TABLE: tuple[tuple[Column, Read], ...] = (
      lambda h: h.disk_bytes - h.used_bytes),
     (Column("node_filesystem_avail_bytes", "gauge",
             "Filesystem space available to non-root users in bytes.", ROOT),
-     lambda h: np.maximum(0.95 * h.disk_bytes - h.used_bytes, 0)),
+     lambda h: np.maximum((1.0 - ROOT_SHARE) * h.disk_bytes - h.used_bytes, 0)),
     (Column("node_filesystem_files", "gauge", "Filesystem total file nodes.", ROOT), _inodes),
     (Column("node_filesystem_files_free", "gauge", "Filesystem total free file nodes.", ROOT),
      lambda h: _inodes(h) - np.floor(h.used_bytes / FILE_BYTES)),
@@ -232,6 +233,7 @@ class HostExporter:
             return np.bincount(of[known], np.asarray(column, float)[known], minlength=size).astype(float)
 
         disk, images = self._disks(nodes.names)
+        stored = nodes.stored_bytes if len(nodes.stored_bytes) else np.zeros(size)
         kills = nodes.oom_kills if len(nodes.oom_kills) else np.zeros(size)
         return Host(
             snapshot.now - nodes.boot_time, disk, images, nodes.tx_bytes.astype(float), total(c.sockets),
@@ -239,6 +241,7 @@ class HostExporter:
             total(c.cfs_throttled_seconds), nodes.cpu_seconds.sum(axis=1) - nodes.cpu_seconds[:, 0],
             nodes.retransmitted_segments.astype(float),
             nodes.rx_packets.astype(float), nodes.tx_packets.astype(float), np.asarray(kills, float),
+            stored.astype(float),
         )  # fmt: skip
 
     def _disks(self, names: list[str]) -> tuple[Floats, Floats]:
@@ -248,6 +251,5 @@ class HostExporter:
             status = (self._store.get(Key("nodes", "", name)) or {}).get("status") or {}
             capacity = (status.get("capacity") or {}).get("ephemeral-storage")
             sizes.append(float(parse_quantity(capacity)) if capacity else float(DEFAULT_DISK_BYTES))
-            found = status.get("images") or ()
-            images.append(float(sum(image.get("sizeBytes", 0) for image in found)))
+            images.append(float(image_bytes({"status": status})))
         return np.array(sizes), np.array(images)

@@ -7,12 +7,13 @@ import numpy as np
 from aiopslab.sim.core.quantity import parse as parse_quantity
 from aiopslab.sim.core.store import Key, Obj, Store
 from aiopslab.sim.observe.exporters.cadvisor import CADVISOR_JOB, Cadvisor
-from aiopslab.sim.observe.exporters.host import DEFAULT_DISK_BYTES, INODE_BYTES
+from aiopslab.sim.observe.exporters.host import INODE_BYTES
 from aiopslab.sim.observe.exporters.kubelet import JOB as KUBELET_JOB
 from aiopslab.sim.observe.exporters.page import Cluster, Endpoint, Page, Pairs
 from aiopslab.sim.observe.exporters.sheet import Column, Row, Sheet
 from aiopslab.sim.observe.series import SeriesStore
 from aiopslab.sim.world.counters import CounterSnapshot
+from aiopslab.sim.world.disks import DEFAULT_DISK_BYTES
 
 _DEVICE: Pairs = (("device", "/dev/vda"),)
 _ROOT: Pairs = (("device", "/dev/vda1"),)

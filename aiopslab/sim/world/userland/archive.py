@@ -73,7 +73,7 @@ def _create(io: Io, what: tuple[str, str, list[str]], *, compressed: bool) -> in
                 io.err("tar: removing leading '/' from member names")
             _add(target, machine, full, path)
     if archive != "-":
-        machine.files[machine.resolved(archive)] = made.getvalue()
+        machine.store(archive, made.getvalue())
     elif missing < len(paths):
         # An archive of nothing is not even begun: at its end mark kubectl cp would stop without the exit code.
         io.out(made.getvalue())
@@ -107,7 +107,7 @@ def _extract(io: Io, found: tarfile.TarFile, folder: str, flags: str) -> int:
             io.err(f"tar: can't open '{member.name}': {why}")
             code = 1
             continue
-        io.machine.files[path] = reader.read()
+        io.machine.store(path, reader.read())
         if "v" in flags:
             io.line(member.name)
     return code

@@ -9,10 +9,11 @@ from __future__ import annotations
 import ipaddress
 from typing import Protocol
 
-from aiopslab.sim.core.ports import ExecResult
+from aiopslab.sim.core.ports import ExecResult, NodeUse
 from aiopslab.sim.core.store import Obj
 from aiopslab.sim.world.answers import Reply
 from aiopslab.sim.world.dialects import NO_ROUTE, REFUSED, SILENT
+from aiopslab.sim.world.disks import limits
 from aiopslab.sim.world.naming import NAMESERVER, UNREACHED, Name, Settings, hosts_lines
 from aiopslab.sim.world.runs import Run
 from aiopslab.sim.world.userland.acl import KeySpace
@@ -59,6 +60,9 @@ class Host(Protocol):
 
     def key_space(self, run: Run) -> KeySpace:
         """The keys that a redis holds now."""
+
+    def node_use(self, node: str, now: float) -> NodeUse | None:
+        """Memory and disk of a node."""
 
     def cpu_seconds(self, run: Run) -> float:
         """CPU time that a container has used."""
@@ -143,7 +147,15 @@ def machine_of(host: Host, run: Run, now: float) -> Machine:
         redis=redis,
         mounts=tuple(sorted(path.rstrip("/") for path in spec.shared)),
         started_at=run.started,
+        bulk=run.bulk,
+        limits=limits(run),
+        disk_room=lambda: _disk_room(host, run, now),
     )
+
+
+def _disk_room(host: Host, run: Run, now: float) -> int:
+    use = host.node_use(run.spec.node, now)
+    return use.disk_available if use is not None else 0
 
 
 def _environment(run: Run) -> dict[str, str]:

@@ -6,7 +6,7 @@ import base64
 import fnmatch
 import hashlib
 
-from aiopslab.sim.world.userland.io import Io, number, options, program
+from aiopslab.sim.world.userland.io import NO_SPACE, Io, number, options, program
 
 
 def read(io: Io, name: str, path: str) -> bytes | None:
@@ -71,7 +71,7 @@ def ls(io: Io, argv: list[str]) -> int:
 def _long(io: Io, folder: str, name: str) -> str:
     path = folder if folder in io.machine.files else f"{folder.rstrip('/')}/{name}"
     content = io.machine.files.get(path)
-    kind, size = ("d", 4096) if content is None else ("-", len(content))
+    kind, size = ("d", 4096) if content is None else ("-", io.machine.size(path))
     mode = "rwxr-xr-x" if kind == "d" else "rw-r--r--"
     return f"{kind}{mode}    1 {io.machine.user:<8} {io.machine.user:<8} {size:>9} {name}"
 
@@ -128,7 +128,7 @@ def rm(io: Io, argv: list[str]) -> int:
                 code = 1
                 continue
             for name in [full, *inside]:
-                io.machine.files.pop(name, None)
+                io.machine.remove(name)
         elif "f" not in found:
             io.err(f"rm: can't remove '{path}': No such file or directory")
             code = 1
@@ -151,9 +151,11 @@ def copy(io: Io, argv: list[str]) -> int:
     if not io.machine.writable(target):
         io.err(f"{argv[0]}: can't create '{target}': Read-only file system")
         return 1
-    io.machine.files[io.machine.resolved(target)] = content
+    if not io.machine.store(target, content, io.machine.bulk.get(io.machine.resolved(source), 0)):
+        io.err(f"{argv[0]}: error writing '{target}': {NO_SPACE}")
+        return 1
     if argv[0] == "mv":
-        io.machine.files.pop(io.machine.resolved(source), None)
+        io.machine.remove(source)
     return 0
 
 
@@ -165,7 +167,7 @@ def stat(io: Io, argv: list[str]) -> int:
         content = read(io, "stat", path)
         if content is None:
             return 1
-        io.line(f"  File: {path}\n  Size: {len(content)}\tregular file")
+        io.line(f"  File: {path}\n  Size: {io.machine.size(path)}\tregular file")
     return 0
 
 
@@ -217,7 +219,10 @@ def tee(io: Io, argv: list[str]) -> int:
             code = 1
             continue
         full = io.machine.resolved(path)
-        io.machine.files[full] = (io.machine.files.get(full, b"") if "a" in found else b"") + io.stdin
+        before, bulk = (io.machine.files.get(full, b""), io.machine.bulk.get(full, 0)) if "a" in found else (b"", 0)
+        if not io.machine.store(full, before + io.stdin, bulk):
+            io.err(f"tee: {path}: {NO_SPACE}")
+            code = 1
     return code
 
 
@@ -248,13 +253,27 @@ def df(io: Io, argv: list[str]) -> int:
 
 @program("du")
 def du(io: Io, argv: list[str]) -> int:
-    """du [-sh] PATH..."""
-    _, paths = options(argv)
+    """du [-shm] PATH..."""
+    found, paths = options(argv, "d")
     for path in paths or ["."]:
-        prefix = io.machine.resolved(path)
-        size = sum(len(c) for p, c in io.machine.files.items() if p.startswith(prefix))
-        io.line(f"{-(-size // 1024) + 4}\t{path}")
+        full = io.machine.resolved(path)
+        inside = full.rstrip("/") + "/"
+        size = sum(io.machine.size(name) for name in io.machine.files if name == full or name.startswith(inside))
+        kib = -(-size // 1024) + 4
+        if "h" in found:
+            shown = _human(kib)
+        else:
+            shown = str(-(-kib // 1024) if "m" in found else kib)
+        io.line(f"{shown}\t{path}")
     return 0
+
+
+def _human(kib: int) -> str:
+    """KiB with the suffix that leaves less than 1024."""
+    value, suffix = float(kib), "K"
+    while value >= 1024 and suffix != "T":
+        value, suffix = value / 1024, "KMGT"["KMGT".index(suffix) + 1]
+    return f"{value:.1f}{suffix}"
 
 
 @program("mount")

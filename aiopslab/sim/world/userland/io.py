@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from aiopslab.sim.world.userland.machine import Machine
 
 OUTPUT_BYTES_MAX = 4_000_000
+NO_SPACE = "No space left on device"
 
 
 class OutputLimit(Exception):

@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 
 from aiopslab.sim.world.userland.acl import KeySpace
 
+ASK_DISK_BYTES = 1 << 20  # smaller files find their place on any disk
 Flavour = Literal["distroless", "alpine", "debian"]
 ConnectOutcome = Literal["open", "refused", "timeout", "unreachable"]
 
@@ -72,7 +73,8 @@ class Process:
 
 @dataclass
 class Machine:
-    """State of one container run. ``files`` is the writable view; it lives as long as the run."""
+    """State of one container run. ``files`` is the writable view; it lives as long as the run. Of a large file it
+    keeps the beginning, and ``bulk`` says how many bytes follow."""
 
     hostname: str
     flavour: Flavour
@@ -91,6 +93,9 @@ class Machine:
     memory_limit_bytes: int | None = None
     cpu_limit_cores: float | None = None
     mounts: tuple[str, ...] = ()  # folders of mounted volumes
+    bulk: dict[str, int] = field(default_factory=dict)
+    limits: dict[str, int] = field(default_factory=dict)  # folders that are a tmpfs: their size in bytes
+    disk_room: Callable[[], int] | None = None  # bytes that the node's disk can still take
     listening: tuple[tuple[int, str], ...] = ()  # (port, program)
     redis: KeySpace | None = None  # this container's own key space, when it is a redis
     started_at: float = 0.0
@@ -107,6 +112,38 @@ class Machine:
             elif part not in ("", "."):
                 parts.append(part)
         return "/" + "/".join(parts)
+
+    def size(self, path: str) -> int:
+        """Bytes of a file."""
+        full = self.resolved(path)
+        return len(self.files.get(full, b"")) + self.bulk.get(full, 0)
+
+    def store(self, path: str, content: bytes, bulk: int = 0) -> bool:
+        """Write a whole file. False when only its beginning has found room."""
+        full = self.resolved(path)
+        wanted = len(content) + bulk
+        kept = min(wanted, self._room(full, wanted))
+        self.remove(full)
+        self.files[full] = content[:kept]
+        if kept > len(content):
+            self.bulk[full] = kept - len(content)
+        return kept == wanted
+
+    def remove(self, path: str) -> None:
+        """Remove a file, if there is one."""
+        full = self.resolved(path)
+        self.files.pop(full, None)
+        self.bulk.pop(full, None)
+
+    def _room(self, full: str, wanted: int) -> int:
+        """Bytes that a file may have where it is."""
+        for folder, limit in self.limits.items():
+            inside = folder.rstrip("/") + "/"
+            if full.startswith(inside):
+                return limit - sum(self.size(name) for name in self.files if name.startswith(inside) and name != full)
+        if self.disk_room is None or wanted <= ASK_DISK_BYTES:
+            return wanted
+        return self.disk_room() + self.size(full)
 
     def is_dir(self, path: str) -> bool:
         """Whether something lies below ``path``, or it is a standard directory."""

@@ -170,7 +170,7 @@ def _curl_print(io: Io, found: dict[str, str], reply: HttpReply) -> int:
     if "I" not in found and "o" not in found:
         io.out(reply.body)
     elif "o" in found and found["o"] != "/dev/null" and io.machine.writable(found["o"]):
-        io.machine.files[io.machine.resolved(found["o"])] = reply.body
+        io.machine.store(found["o"], reply.body)
     if "w" in found:
         io.out(_write_out(found["w"], reply.status, io.machine.spent_s))
     return 0
@@ -242,7 +242,7 @@ def _wget_save(io: Io, found: dict[str, str], target: Target, reply: HttpReply) 
         if not io.machine.writable(output):
             io.err(f"wget: can't open '{output}': Read-only file system")
             return 1
-        io.machine.files[io.machine.resolved(output)] = reply.body
+        io.machine.store(output, reply.body)
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from aiopslab.sim.core.ports import ExecResult
 from aiopslab.sim.world.userland import (  # noqa: F401  (they register programs)
     archive,
+    bulk,
     files,
     network,
     redis,
@@ -20,7 +21,7 @@ SHELLS = {"distroless": (), "alpine": ("sh", "ash"), "debian": ("sh", "dash", "b
 # What an image of each flavour brings. Anything else must be among the image's own tools.
 EVERYWHERE = frozenset(
     """
-    [ awk base64 basename cat cp cut date df dirname du echo egrep env false fgrep find grep head
+    [ awk base64 basename cat cp cut date dd df dirname du echo egrep env fallocate false fgrep find grep head
     hostname id ls md5sum mkdir mount mv printenv printf pwd rm sed seq sha256sum sleep sort stat tail
     tar tee test timeout touch tr true uname uniq wc which whoami xargs yes
     """.split()  # noqa: SIM905

@@ -10,6 +10,7 @@ from functools import partial
 
 from aiopslab.sim.world.userland import shell_tree as ast
 from aiopslab.sim.world.userland.arithmetic import ArithmeticError_, evaluate
+from aiopslab.sim.world.userland.io import NO_SPACE
 from aiopslab.sim.world.userland.machine import Machine
 from aiopslab.sim.world.userland.shell_builtins import BUILTINS, Exit, LoopJump, Return
 from aiopslab.sim.world.userland.shell_parser import ShellSyntaxError, parse, skip_double, skip_parens
@@ -273,7 +274,10 @@ class Shell:
         if path == "/dev/null":
             return
         full = self.machine.resolved(path)
-        self.machine.files[full] = (self.machine.files.get(full, b"") if append else b"") + data
+        before, bulk = (self.machine.files.get(full, b""), self.machine.bulk.get(full, 0)) if append else (b"", 0)
+        if not self.machine.store(full, before + data, bulk):
+            self.complain(f"write error: {NO_SPACE}")
+            self.status = 1
 
     # expansion ------------------------------------------------------------------------------------------
 

@@ -150,7 +150,8 @@ def wc(io: Io, argv: list[str]) -> int:
     """wc [-lwc] [FILE...]"""
     found, paths = options(argv)
     for path, text in inputs(io, "wc", paths):
-        counts = {"l": text.count("\n"), "w": len(text.split()), "c": len(text.encode())}
+        size = len(io.stdin) if path == "-" else io.machine.size(path)
+        counts = {"l": text.count("\n"), "w": len(text.split()), "c": size}
         wanted = [k for k in "lwc" if k in found] or list("lwc")
         line = " ".join(str(counts[k]) for k in wanted)
         io.line(line if path == "-" else f"{line} {path}")
@@ -269,7 +270,7 @@ def sed(io: Io, argv: list[str]) -> int:
             edited += _sed_line([c for c in commands if c], line, index + 1, len(lines), "n" in found)
         body = "".join(line + "\n" for line in edited)
         if "i" in found and path != "-" and io.machine.writable(path):
-            io.machine.files[io.machine.resolved(path)] = body.encode()
+            io.machine.store(path, body.encode())
         else:
             io.out(body)
     return 0
