@@ -186,3 +186,14 @@ def test_endless_output_ends() -> None:
 def test_any_script_ends_with_a_code(script: str) -> None:
     result = run(machine(), ["sh", "-c", script], b"")
     assert 0 <= result.exit_code <= 255
+
+
+def test_df_shows_the_disk_and_the_volumes() -> None:
+    more = {"disk_room": lambda: 50 << 30, "mounts": ("/cache", "/mem"), "limits": {"/mem": 64 << 20}}
+    out = sh("dd if=/dev/zero of=/mem/x bs=1M count=16 2>/dev/null; df -h", **more)[0]
+    assert [line.split() for line in out.splitlines()[1:]] == [
+        ["overlay", "100.0G", "45.0G", "50.0G", "48%", "/"],
+        ["tmpfs", "64.0M", "0", "64.0M", "0%", "/dev"],
+        ["/dev/vda1", "100.0G", "45.0G", "50.0G", "48%", "/cache"],
+        ["tmpfs", "64.0M", "16.0M", "48.0M", "25%", "/mem"],
+    ]

@@ -8,6 +8,9 @@ import hashlib
 
 from aiopslab.sim.world.userland.io import NO_SPACE, Io, number, options, program
 
+# A node's disk; what is free where nobody knows better.
+DISK_KIB, DISK_RESERVED_KIB, DISK_FREE_KIB = 104_857_600, 5_242_880, 76_333_300
+
 
 def read(io: Io, name: str, path: str) -> bytes | None:
     """A file's content (``-`` is standard input); complains in the name of the program when absent."""
@@ -244,10 +247,22 @@ def dirname(io: Io, argv: list[str]) -> int:
 
 @program("df")
 def df(io: Io, argv: list[str]) -> int:
-    """df: the overlay root and the tmpfs mounts"""
-    io.line("Filesystem           1K-blocks      Used Available Use% Mounted on")
-    io.line("overlay              103079844  21483520  76333300  22% /")
-    io.line("tmpfs                    65536         0     65536   0% /dev")
+    """df [-h]: the overlay root, mounted volumes and the tmpfs mounts"""
+    machine, human = io.machine, "h" in options(argv)[0]
+    left = machine.disk_room() // 1024 if machine.disk_room is not None else DISK_FREE_KIB
+    used = max(0, DISK_KIB - DISK_RESERVED_KIB - left)
+    rows = [("overlay", DISK_KIB, used, left, "/"), ("tmpfs", 65536, 0, 65536, "/dev")]
+    for folder in machine.mounts:
+        tmpfs = (machine.limits.get(folder) or 0) // 1024
+        taken = sum(machine.size(name) for name in machine.files if name.startswith(f"{folder}/")) // 1024
+        row = ("tmpfs", tmpfs, taken, max(0, tmpfs - taken)) if tmpfs else ("/dev/vda1", DISK_KIB, used, left)
+        rows.append((*row, folder))
+    size = "Size" if human else "1K-blocks"
+    io.line(f"Filesystem           {size:>9} {'Used':>9} Available Use% Mounted on")
+    for name, total, taken, free, mounted in rows:
+        shown = [_human(kib) if human else str(kib) for kib in (total, taken, free)]
+        percent = -(-taken * 100 // (taken + free)) if taken + free else 100
+        io.line(f"{name:<20} {shown[0]:>9} {shown[1]:>9} {shown[2]:>9} {percent:>3}% {mounted}")
     return 0
 
 
@@ -273,7 +288,7 @@ def _human(kib: int) -> str:
     value, suffix = float(kib), "K"
     while value >= 1024 and suffix != "T":
         value, suffix = value / 1024, "KMGT"["KMGT".index(suffix) + 1]
-    return f"{value:.1f}{suffix}"
+    return f"{value:.1f}{suffix}" if kib else "0"
 
 
 @program("mount")
@@ -282,4 +297,7 @@ def mount(io: Io, argv: list[str]) -> int:
     io.line(f"overlay on / type overlay ({'ro' if io.machine.read_only else 'rw'},relatime)")
     io.line("proc on /proc type proc (rw,nosuid,nodev,noexec,relatime)")
     io.line("tmpfs on /dev type tmpfs (rw,nosuid,size=65536k,mode=755)")
+    for folder in io.machine.mounts:
+        kind = "tmpfs on {} type tmpfs" if io.machine.limits.get(folder) else "/dev/vda1 on {} type ext4"
+        io.line(f"{kind.format(folder)} (rw,relatime)")
     return 0
