@@ -22,6 +22,22 @@ _KINDS = {0: "unspecified", 1: "internal", 2: "server", 3: "client", 4: "produce
 _STATUS_ERROR = 2
 
 
+class Event(msgspec.Struct, frozen=True):
+    """Something that happened in a span, at microseconds since the Unix epoch."""
+
+    at_us: int
+    name: str
+    attributes: dict[str, Any]
+
+
+class Link(msgspec.Struct, frozen=True):
+    """Another span, mostly of another trace, that a span belongs to."""
+
+    trace_id: str
+    span_id: str
+    attributes: dict[str, Any]
+
+
 class Span(msgspec.Struct, frozen=True, kw_only=True):
     """One span. Times in microseconds since the Unix epoch; ``parent_id`` is "" for a root.
 
@@ -40,6 +56,8 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     status_message: str
     tags: dict[str, Any]
     process: dict[str, Any]
+    events: tuple[Event, ...] = ()
+    links: tuple[Link, ...] = ()
 
 
 class Dependency(msgspec.Struct, frozen=True):
@@ -169,7 +187,8 @@ def _legacy_trace(trace: dict[str, Any]) -> list[Span]:
 
 def _legacy_span(row: dict[str, Any], process: dict[str, Any]) -> Span:
     tags = {tag["key"]: tag["value"] for tag in row.get("tags") or []}
-    parents = [r["spanID"] for r in row.get("references") or [] if r.get("refType") == "CHILD_OF"]
+    references = row.get("references") or []
+    parents = [r["spanID"] for r in references if r.get("refType") == "CHILD_OF"]
     return Span(
         trace_id=row["traceID"],
         span_id=row["spanID"],
@@ -183,7 +202,16 @@ def _legacy_span(row: dict[str, Any], process: dict[str, Any]) -> Span:
         status_message=str(tags.get("otel.status_description", "")),
         tags=tags,
         process={tag["key"]: tag["value"] for tag in process.get("tags") or []},
+        events=tuple(_legacy_event(log) for log in row.get("logs") or []),
+        links=tuple(
+            Link(r["traceID"], r["spanID"], {}) for r in references if r.get("refType") == "FOLLOWS_FROM"
+        ),
     )
+
+
+def _legacy_event(log: dict[str, Any]) -> Event:
+    fields = {field["key"]: field["value"] for field in log.get("fields") or []}
+    return Event(int(log["timestamp"]), str(fields.pop("event", "")), fields)
 
 
 def _otlp_traces(body: dict[str, Any]) -> list[list[Span]]:
@@ -213,6 +241,14 @@ def _otlp_span(row: dict[str, Any], service: str, process: dict[str, Any]) -> Sp
         status_message=str(status.get("message", "")),
         tags=_attributes(row.get("attributes")),
         process=process,
+        events=tuple(
+            Event(int(e["timeUnixNano"]) // 1000, e.get("name", ""), _attributes(e.get("attributes")))
+            for e in row.get("events") or []
+        ),
+        links=tuple(
+            Link(link["traceId"], link["spanId"], _attributes(link.get("attributes")))
+            for link in row.get("links") or []
+        ),
     )
 
 

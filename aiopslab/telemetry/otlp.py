@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from aiopslab.telemetry.jaeger import Jaeger, Span
+from aiopslab.telemetry.jaeger import Event, Jaeger, Link, Span
 
 SCOPE = "aiopslab"
 _KINDS = {"unspecified": 0, "internal": 1, "server": 2, "client": 3, "producer": 4, "consumer": 5}
@@ -48,6 +48,15 @@ def otlp_request(spans: Iterable[Span]) -> dict[str, Any]:
     return {"resourceSpans": list(resources.values())}
 
 
+def _event(event: Event) -> dict[str, Any]:
+    at = str(event.at_us * 1000)
+    return {"timeUnixNano": at, "name": event.name, "attributes": _attributes(event.attributes)}
+
+
+def _link(link: Link) -> dict[str, Any]:
+    return {"traceId": link.trace_id, "spanId": link.span_id, "attributes": _attributes(link.attributes)}
+
+
 def _span(span: Span) -> dict[str, Any]:
     status: dict[str, Any] = {"code": _STATUS_ERROR, "message": span.status_message} if span.error else {}
     return {
@@ -59,6 +68,8 @@ def _span(span: Span) -> dict[str, Any]:
         "startTimeUnixNano": str(span.start_us * 1000),
         "endTimeUnixNano": str((span.start_us + span.duration_us) * 1000),
         "attributes": _attributes(span.tags),
+        **({"events": [_event(event) for event in span.events]} if span.events else {}),
+        **({"links": [_link(link) for link in span.links]} if span.links else {}),
         "status": {k: v for k, v in status.items() if v},
     }
 

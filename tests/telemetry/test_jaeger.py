@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from aiopslab.errors import TelemetryError
-from aiopslab.telemetry.jaeger import Dependency, Jaeger
+from aiopslab.telemetry.jaeger import Dependency, Event, Jaeger, Link
 
 LEGACY_TRACE = {
     "traceID": "0" * 31 + "1",
@@ -24,6 +24,9 @@ LEGACY_TRACE = {
             "references": [{"refType": "CHILD_OF", "traceID": "0" * 31 + "1", "spanID": "a"}],
             "startTime": 2_000,
             "duration": 500,
+            "logs": [
+                {"timestamp": 2_100, "fields": [{"key": "event", "value": "exception"}, {"key": "n", "value": 2}]}
+            ],
             "processID": "p2",
             "tags": [
                 {"key": "span.kind", "type": "string", "value": "server"},
@@ -35,7 +38,7 @@ LEGACY_TRACE = {
             "traceID": "0" * 31 + "1",
             "spanID": "a",
             "operationName": "GET",
-            "references": [],
+            "references": [{"refType": "FOLLOWS_FROM", "traceID": "0" * 31 + "2", "spanID": "c"}],
             "startTime": 1_000,
             "duration": 3_000,
             "processID": "p1",
@@ -69,8 +72,10 @@ def resource(service: str, span: dict[str, Any], **tags: str) -> dict[str, Any]:
 
 
 STATUS = {"key": "http.status_code", "value": {"intValue": "500"}}
-CHILD = otlp_span("b", "a", "work", (2_000, 2_500), status={"code": 2, "message": "boom"})
-ROOT = otlp_span("a", "", "GET", (1_000, 4_000), attributes=[STATUS])
+EVENT = {"timeUnixNano": "2100000", "name": "exception", "attributes": [{"key": "n", "value": {"intValue": "2"}}]}
+LINK = {"traceId": "0" * 31 + "2", "spanId": "c"}
+CHILD = otlp_span("b", "a", "work", (2_000, 2_500), status={"code": 2, "message": "boom"}, events=[EVENT])
+ROOT = otlp_span("a", "", "GET", (1_000, 4_000), attributes=[STATUS], links=[LINK])
 V3_TRACES = {
     "result": {"resourceSpans": [resource("back", CHILD), resource("front", ROOT, **{"k8s.pod.name": "front-1"})]}
 }
@@ -106,6 +111,8 @@ async def test_both_forms_give_the_same_spans(form: str, server: Any, jaeger: Ja
     assert (root.start_us, root.duration_us, root.kind, root.error) == (1_000, 3_000, "server", False)
     assert (root.tags, root.process) == ({"http.status_code": 500}, {"k8s.pod.name": "front-1"})
     assert (child.parent_id, child.service, child.error, child.status_message) == ("a", "back", True, "boom")
+    assert child.events == (Event(2_100, "exception", {"n": 2}),) and root.events == child.links == ()
+    assert root.links == (Link("0" * 31 + "2", "c", {}),)
     query = next(query for path, query in server.seen if path.endswith("/traces"))
     if form == "legacy":
         assert query == {

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from aiopslab.telemetry.jaeger import Jaeger, Span
+from aiopslab.telemetry.jaeger import Event, Jaeger, Link, Span
 from aiopslab.telemetry.otlp import export_otlp, otlp_request
 
 
@@ -37,7 +37,9 @@ def test_a_request_has_a_resource_per_process_and_texts_for_integers() -> None:
 
 
 async def test_a_file_has_each_trace_once_and_can_be_read_back(tmp_path: Path, server: Any) -> None:
-    early, late = span(), span(trace_id="12" * 16, start_us=5_000_000)
+    events = (Event(1_001_000, "exception", {"exception.type": "Lost", "tries": 2}),)
+    early = span(events=events, links=(Link("34" * 16, "56" * 8, {"n": 1}),))
+    late = span(trace_id="12" * 16, start_us=5_000_000)
     body = {"resourceSpans": [*otlp_request([late])["resourceSpans"], *otlp_request([early])["resourceSpans"]]}
     server.answers["/api/v3/services"] = {"services": ["web", "cart"]}
     server.answers["/api/v3/traces"] = {"result": body}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -195,9 +196,11 @@ class Follower:
         self._looked_at = now
         self._world.run_until(now)
         lines = self._world.logs(self._ref, LogQuery(self._since, now, self._tail, self._started)) or []
-        self._tail, self._started = None, True
+        first, self._tail, self._started = not self._started, None, True
         lines = lines[self._given_at_since :]
-        if lines:
+        if not lines:  # what was not wanted at first is not wanted later
+            self._since = max(self._since or 0.0, math.nextafter(now, math.inf)) if first else self._since
+        else:
             last = lines[-1].at
             same = sum(1 for line in lines if line.at == last)
             self._given_at_since = same + (self._given_at_since if last == self._since else 0)

@@ -22,7 +22,8 @@ from aiopslab.sim.world.runs import Run
 
 STDOUT = "stdout"
 STEP_S = 2e-5  # lines of one instant keep their order by this much
-LINE_S = 1e-6  # from one line of an event to the next, as the container runtime stamps what it reads
+LINE_S = 1e-6  # the least time from one line to the next, as the container runtime stamps what it reads
+LINE_SPREAD = 8  # by how many times that it varies with the line
 CROWD_S = 5e-3  # events this far before a window can still push a line into it
 CROWD = 64  # as many events are looked at before the last ones wanted
 
@@ -186,8 +187,9 @@ def stamped(events: Iterable[tuple[float, str]]) -> Iterator[LogLine]:
     last = -np.inf
     for at, text in events:
         for part in text.split("\n"):
-            last = max(at, last + LINE_S)
-            yield LogLine(last, part)
+            at = max(at, last)
+            yield LogLine(at, part)
+            last = at + LINE_S * (1 + len(part) % LINE_SPREAD)
 
 
 def periodic(run: Run, low: float, high: float) -> Iterator[tuple[float, str]]:

@@ -7,6 +7,7 @@ application by name: all of that is data. Times are milliseconds, unless a name 
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
@@ -17,6 +18,7 @@ import msgspec
 from aiopslab.errors import ManifestError
 from aiopslab.sim.world.programspec import Manifest, Op, Program, Step, Vocabulary, is_repository
 
+_STACK = re.compile(r"\{stack:(\w+)\}")
 SERVERS = "well-known servers"  # scope of the programs that belong to no application
 
 
@@ -118,6 +120,7 @@ class Programs:
 
     def _check(self, file: Path, manifest: Manifest) -> None:
         for program in manifest.programs.values():
+            _check_names(f"{file}: {program.name}", manifest, program)
             for op in program.ops.values():
                 for step in op.steps:
                     self._check_step(f"{file}: {program.name}: {op.name}", program, step)
@@ -149,6 +152,19 @@ class Programs:
                 f"{where}: a step needs a flag, but the program has no `flags` address "
                 "or no program has a `flag_file`; add them"
             )
+
+
+def _check_names(where: str, manifest: Manifest, program: Program) -> None:
+    """Stack traces that texts take in and operations whose spans users make must be there."""
+    for name in set(_STACK.findall(msgspec.json.encode(program).decode())) - manifest.stacks.keys():
+        raise ManifestError(f"{where}: no stack trace {name!r}; add it under [stacks]")
+    if program.users is None:
+        return
+    tasks = program.users.tasks
+    named = {program.users.checks, *(name for task in tasks for name in (task.span, task.checks))}
+    named |= {span.op for task in tasks for request in task.requests for span in request.spans}
+    for name in sorted(named - program.ops.keys() - {""}):
+        raise ManifestError(f"{where}: no operation {name!r} for a user's span; add it under ops")
 
 
 def read_manifest(file: Path) -> Manifest:

@@ -173,6 +173,7 @@ class RequestView:
             "span_id": lambda: self.span_of(node),
             "address": lambda: self._address(node, 0),
             "client": self._client,
+            "caller": lambda: self._pod_ip(int(self.block.caller(node)[self.column])),
             "host": lambda: self._address(node, 1),
         }
         if name in simple:
@@ -194,7 +195,9 @@ class RequestView:
 
     def _client(self) -> str:
         """Address of the pod that the request came from."""
-        number = int(self.block.client[self.column]) if self.block.client is not None else -1
+        return self._pod_ip(int(self.block.client[self.column]) if self.block.client is not None else -1)
+
+    def _pod_ip(self, number: int) -> str:
         return self.reader.runs[number].spec.pod_ip if number >= 0 else "-"
 
     def _address(self, node: int, part: int) -> str:

@@ -158,7 +158,7 @@ async def check_a_leak_and_busy_cores(shop: Any, namespace: str) -> None:
 
 async def check_slow_pictures_and_floods(shop: Any) -> None:
     now = await shop.wait(1)
-    slow = list(await shop.traces.traces("image-provider", now - 100, now, limit=60))
+    slow = await shop.traces.traces("image-provider", now - 100, now, limit=60)
     assert slow
     for spans in slow:
         took = {span.operation: span.duration_us for span in spans}

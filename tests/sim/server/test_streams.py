@@ -125,6 +125,15 @@ async def test_followed_logs_see_time_pass(client, make):
     response.close()
 
 
+async def test_followed_logs_begin_with_what_comes(client, make):
+    await running_pod(client, make)
+    response = await client.http.get(f"{PODS}/p/log?follow=true&tailLines=0", headers=HEADERS)
+    await asyncio.sleep(0.1)
+    client.cluster.kernel.advance(client.cluster.kernel.now + 1.5)
+    assert await asyncio.wait_for(response.content.readline(), 2) == b"line 11\n"
+    response.close()
+
+
 async def test_a_waiting_container_has_no_log(client, make):
     broken = [{"name": "c", "image": "invalid.example/x:1"}]
     await client("POST", PODS, make.pod(schedulerName="default-scheduler", containers=broken))

@@ -193,6 +193,15 @@ MISTAKES = [
         'steps = [{ op = "B/C", call = "B" }]',
         "no program offers 'B/C'",
     ),
+    (
+        '[programs.a]\nimages = ["a"]\nchatter_logs = [{ at = "start", message = "{stack:b}" }]',
+        "no stack trace 'b'",
+    ),
+    (
+        '[programs.a]\nimages = ["a"]\n[programs.a.users]\ntarget = "A"\nprogram = "a"\non_start = "b"\n'
+        'tasks = [{ name = "b", weight = 1, span = "c", requests = [] }]',
+        "no operation 'c' for a user's span",
+    ),
     ("x = [", "Invalid"),
 ]
 
