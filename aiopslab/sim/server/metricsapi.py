@@ -16,7 +16,7 @@ from aiopslab.sim.server.call import Call
 Obj = dict[str, Any]
 
 WINDOW = "15.036s"
-NODE_BASE_CORES = 0.08  # what kubelet, runtime and system services of a node use
+NODE_BASE_CORES = 0.08  # what a node uses beside its pods: kubelet, runtime, system services
 
 
 async def answer(call: Call) -> web.Response:
@@ -70,18 +70,18 @@ def _pod_metrics(call: Call, pod: Obj) -> Obj | None:
 
 def _nodes(call: Call, single: bool) -> web.Response:
     api, world, now = call.api, call.server.world, call.api.kernel.now
-    totals: dict[str, float] = {}
+    cores: dict[str, float] = {}
     for pod in api.list("pods"):
         node = pod["spec"].get("nodeName", "")
         for _, usage in (pod_usage(world, pod, now) or []) if world is not None else []:
-            totals[node] = totals.get(node, 0.0) + usage.cpu_cores
+            cores[node] = cores.get(node, 0.0) + usage.cpu_cores
     nodes = api.list("nodes") if not single else [api.get("nodes", "", call.info.name)]
     items = []
     for node in nodes:
         name = node["metadata"]["name"]
         use = world.node_use(name, now) if world is not None else None
         memory = use.memory_bytes - use.memory_available if use is not None else 0
-        used = _usage(totals.get(name, 0.0) + NODE_BASE_CORES, memory)
+        used = _usage(cores.get(name, 0.0) + NODE_BASE_CORES, memory)
         items.append(_envelope(call, "NodeMetrics", node, {"usage": used}))
     return call.respond(items[0]) if single else _list(call, "NodeMetricsList", items)
 

@@ -36,21 +36,29 @@ class NodeUses:
         used = NODE_BASE_BYTES + sum(use.memory for use in containers.values())
         size = quantity(capacity(node, "ephemeral-storage", str(disks.DEFAULT_DISK_BYTES)))
         logs = disks.LOG_SHARE * self._exporter.sent_bytes(here, name, now)
-        taken = disks.SYSTEM_DISK_BYTES + image_bytes(node) + logs + self._stored(here)
+        volumes = self.volumes.sizes(here)
+        written = sum(use.layer for use in containers.values()) + _on_disk(volumes, here)
+        taken = disks.SYSTEM_DISK_BYTES + image_bytes(node) + logs + written
         room = int(disks.available(size, taken))
-        return NodeUse(total, max(total - used, 0), int(size), room, containers, self.volumes.sizes(here))
+        return NodeUse(total, max(total - used, 0), int(size), room, containers, volumes)
 
     def stored(self, names: list[str]) -> IntArray:
         """Bytes that containers have written, by node."""
-        return np.array([self._stored(self._on(name)) for name in names], np.int64)
+        runs = [run for run in self._runs.alive() if run.files is not None or run.spec.shared]
+        written = dict.fromkeys(names, 0)
+        for name in {run.spec.node for run in runs} & written.keys():
+            here = [run for run in runs if run.spec.node == name]
+            written[name] = sum(disks.layer_bytes(run) for run in here) + _on_disk(self.volumes.sizes(here), here)
+        return np.array(list(written.values()), np.int64)
 
     def _on(self, name: str) -> list[Run]:
         return [run for run in self._runs.alive() if run.spec.node == name]
 
-    def _stored(self, here: list[Run]) -> int:
-        in_memory = {(run.ref.pod_uid, volume) for run in here for volume in run.spec.in_memory}
-        volumes = sum(size for key, size in self.volumes.sizes(here).items() if key not in in_memory)
-        return volumes + sum(disks.layer_bytes(run) for run in here)
+
+def _on_disk(volumes: dict[tuple[str, str], int], here: list[Run]) -> int:
+    """Bytes of the volumes that are not kept in memory."""
+    in_memory = {(run.ref.pod_uid, volume) for run in here for volume in run.spec.in_memory}
+    return sum(size for key, size in volumes.items() if key not in in_memory)
 
 
 def image_bytes(node: Obj) -> int:
