@@ -20,7 +20,7 @@ import yaml
 from numpy.typing import NDArray
 
 from aiopslab.kube.tools import Tools
-from aiopslab.sim.assemble import assemble, make_core
+from aiopslab.sim.assemble import equip, make_core
 from aiopslab.sim.core.options import WriteOptions
 from aiopslab.sim.core.ports import LogQuery
 from aiopslab.sim.world import chaos
@@ -116,7 +116,7 @@ class Shop:
             generator.users = msgspec.structs.replace(users, tasks=tasks)
         self.kernel, self.api = make_core(seed, START - 900)
         self.world = SimWorld(self.kernel, self.kernel.store, programs, seed)
-        assemble(seed, self.kernel.now, world=self.world, kernel_api=(self.kernel, self.api))
+        equip(self.kernel, self.api, self.world)
         chaos.install(self.kernel, self.api, self.world)
         self.kernel.advance(START)
         self.samples = Samples()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,27 +14,40 @@ from aiopslab.cluster import ClusterOptions, background
 from aiopslab.errors import UsageError
 
 _SHOWN = ("kubeconfig", "agent_kubeconfig", "prometheus_url", "jaeger_url", "pid", "seed", "app")
+NODES_MAX = 250  # their addresses are those of one /24
 AGENT_KUBECONFIG = "agent.kubeconfig"  # beside the administrator's
 _NO_APP_NAMESPACE = "default"  # where the agent's identity works when no app is deployed
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class Size:
+    """What the cluster consists of."""
+
+    bare: Annotated[bool, Parameter(help="No add-ons: the control plane alone.", negative="")] = False
+    nodes: Annotated[int, Parameter(help="Worker nodes, 1 to 250.")] = 3
 
 
 def up(
     *,
     app: Annotated[str | None, Parameter(help="Deploy this app into it.")] = None,
-    bare: Annotated[bool, Parameter(help="No add-ons: the control plane alone.", negative="")] = False,
+    size: Size | None = None,
     port: Annotated[int, Parameter(help="Port of the Kubernetes API; 0 picks a free one.")] = 0,
     seed: Seed = None,
     bundle: Bundles = None,
     json: Json = False,
 ) -> int:
     """Start the background cluster and say how to reach it."""
-    if app and bare:
+    size = size or Size()
+    if app and size.bare:
         raise UsageError("--app needs the add-ons: leave out --bare")
+    if not 1 <= size.nodes <= NODES_MAX:
+        raise UsageError(f"--nodes {size.nodes}: give a number from 1 to {NODES_MAX}")
     from aiopslab.catalog.bundles import bundle_roots
 
     chosen = _find_app(app, bundle) if app else None
     options = ClusterOptions(
-        seed=draw_seed(seed), clock="wall", bundles=bundle_roots(bundle or []), bare=bare
+        seed=draw_seed(seed), clock="wall", bundles=bundle_roots(bundle or []), bare=size.bare, nodes=size.nodes
     )
     state = background.up(options, port)
     try:

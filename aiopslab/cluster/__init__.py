@@ -21,6 +21,7 @@ class ClusterOptions:
     clock: Literal["stepped", "wall"] = "stepped"
     bundles: Sequence[Path] = ()
     bare: bool = False
+    nodes: int = 3  # embedded: workers, or plain nodes of a bare cluster
     kubeconfig: Path | None = None
     prometheus_url: str = ""
     jaeger_url: str = ""

@@ -29,7 +29,7 @@ STOP_WALL_S_MAX = 5.0
 def sim_command(folder: Path, options: ClusterOptions, extra: Sequence[str] = ()) -> list[str]:
     """The command line of the embedded cluster's process."""
     command = [sys.executable, "-m", "aiopslab.sim", "--dir", str(folder)]
-    command += ["--seed", str(options.seed), "--clock", options.clock]
+    command += ["--seed", str(options.seed), "--clock", options.clock, "--nodes", str(options.nodes)]
     for bundle in options.bundles:
         command += ["--bundle", str(bundle)]
     if options.noise != "off":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from aiopslab.sim.core.api import Api, DeleteOptions
-from aiopslab.sim.core.bootstrap import bootstrap
+from aiopslab.sim.core.bootstrap import WORKERS, bootstrap
 from aiopslab.sim.core.control_plane import register
 from aiopslab.sim.core.crd import DefinitionCleaner
 from aiopslab.sim.core.kernel import Kernel
@@ -28,23 +28,28 @@ class Assembly:
     world: World
 
 
-def assemble(
-    seed: int,
-    start: float,
-    world: World | None = None,
-    bare: bool = False,
-    root_ca: str = "",
-    kernel_api: tuple[Kernel, Api] | None = None,
-) -> Assembly:
-    """A fresh, settled cluster whose clock stands at ``start`` (Unix seconds).
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a fresh cluster is to be. ``bare``: plain nodes, no add-ons, no metrics API. ``root_ca`` is the PEM text
+    for ``kube-root-ca.crt``."""
 
-    ``world`` None: containers only run or exit (``BareWorld``). ``bare``: three plain nodes, no add-ons, no
-    metrics API. ``root_ca`` is the PEM text for ``kube-root-ca.crt``. A world that needs the kernel and the
-    store first is built between ``make_core`` and this call: pass ``make_core``'s result as ``kernel_api``.
-    """
-    kernel, api = kernel_api or make_core(seed, start)
-    runtime: World = world if world is not None else BareWorld()
-    if not bare:
+    bare: bool = False
+    workers: int = WORKERS
+    root_ca: str = ""
+
+
+def assemble(
+    seed: int, start: float, world: World | None = None, bare: bool = False, root_ca: str = ""
+) -> Assembly:
+    """A fresh, settled cluster whose clock stands at ``start`` (Unix seconds). ``world`` None: containers only run or
+    exit (``BareWorld``)."""
+    kernel, api = make_core(seed, start)
+    return equip(kernel, api, world if world is not None else BareWorld(), Plan(bare, root_ca=root_ca))
+
+
+def equip(kernel: Kernel, api: Api, world: World, plan: Plan = Plan()) -> Assembly:
+    """Give an empty cluster its kinds, controllers and nodes; for a world that needs kernel and store first."""
+    if not plan.bare:
         for kind in metrics_kinds():
             api.kinds.add(kind)
     for resource, obj in bootstrap_objects():
@@ -54,10 +59,10 @@ def assemble(
         api.delete(resource, namespace, name, DeleteOptions())
 
     kernel.add(DefinitionCleaner(kernel, delete))
-    register(kernel, api, runtime, root_ca=root_ca)
-    bootstrap(api, bare=bare)
+    register(kernel, api, world, root_ca=plan.root_ca)
+    bootstrap(api, bare=plan.bare, workers=plan.workers)
     kernel.settle()
-    return Assembly(kernel, api, api.kinds, runtime)
+    return Assembly(kernel, api, api.kinds, world)
 
 
 def make_core(seed: int, start: float) -> tuple[Kernel, Api]:

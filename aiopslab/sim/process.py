@@ -20,8 +20,9 @@ import orjson
 from aiohttp import web
 
 from aiopslab.errors import AIOpsLabError, UsageError
-from aiopslab.sim.assemble import Assembly, assemble, make_core
+from aiopslab.sim.assemble import Assembly, Plan, equip, make_core
 from aiopslab.sim.control import Refused, control_app
+from aiopslab.sim.core.bootstrap import WORKERS
 from aiopslab.sim.core.kubelet import BareWorld
 from aiopslab.sim.core.ports import World
 from aiopslab.sim.core.version import KUBERNETES_VERSION
@@ -64,6 +65,7 @@ class Settings:
     port: int
     detached: bool
     noise: Level = "off"
+    nodes: int = WORKERS
 
 
 class Running:
@@ -156,14 +158,7 @@ async def _serve(
     background = Background(settings.noise, settings.seed)
     world = SimWorld(kernel, kernel.store, Programs.load(settings.bundle), settings.seed, background)
     containers: World = BareWorld() if settings.bare else world
-    assembly = assemble(
-        settings.seed,
-        kernel.now,
-        world=containers,
-        bare=settings.bare,
-        root_ca=tls.ca_pem,
-        kernel_api=(kernel, api),
-    )
+    assembly = equip(kernel, api, containers, Plan(settings.bare, settings.nodes, tls.ca_pem))
     if not settings.bare:
         chaos.install(kernel, api, world)
     kernel.advance(begin)

@@ -27,7 +27,7 @@ def running(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     fake: dict[str, Any] = {"state": None, "calls": []}
 
     def up(options: Any, port: int = 0) -> dict[str, Any]:
-        fake["calls"].append(("up", options.bare, options.clock, port))
+        fake["calls"].append(("up", options.bare, options.nodes, options.clock, port))
         fake["state"] = dict(STATE)
         return dict(STATE)
 
@@ -45,9 +45,9 @@ def running(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 def test_up_status_down(cli: Callable[..., Any], running: dict[str, Any]) -> None:
     assert cli("cluster", "status").code == 1
-    up = cli("cluster", "up", "--bare", "--json").json
+    up = cli("cluster", "up", "--bare", "--nodes", "5", "--json").json
     assert {"kubeconfig", "agent_kubeconfig", "prometheus_url", "jaeger_url", "pid"} <= set(up)
-    assert running["calls"][0] == ("up", True, "wall", 0)
+    assert running["calls"][0] == ("up", True, 5, "wall", 0)
     assert cli("cluster", "status", "--json").json["running"] is True
     assert "/k/config" in cli("cluster", "status").out
     assert cli("cluster", "down", "--json").json == {"stopped": True, "pid": 42}

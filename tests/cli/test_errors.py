@@ -48,6 +48,7 @@ def test_each_family_has_its_code_and_one_line(error: BaseException, code: int, 
         ["new", "planet", "earth"],
         ["cluster", "sideways"],
         ["cluster", "up", "--bare", "--app", "hipster-shop"],
+        ["cluster", "up", "--nodes", "0"],
     ],
     ids=" ".join,
 )

@@ -1,7 +1,7 @@
 """What a fresh cluster contains before anybody uses it: nodes, namespaces, Services, add-ons.
 
-``bare`` gives a cluster of three plain nodes without add-ons; otherwise a small three-worker cluster with
-a control-plane node, cluster DNS and metrics-server, as a kind cluster has after its creation.
+``bare`` gives a cluster of plain nodes without add-ons, three unless told otherwise; otherwise as many workers
+with a control-plane node, cluster DNS and metrics-server, as a kind cluster has after its creation.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from aiopslab.sim.core.kubelet.heartbeat import healthy_conditions
 from aiopslab.sim.core.store import Key, Obj
 from aiopslab.sim.core.version import KUBERNETES_VERSION
 
+WORKERS = 3
 CLUSTER_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 SERVICE_CIDR = "10.96.0.0/16"
 API_ADDRESS, DNS_ADDRESS = "10.96.0.1", "10.96.0.10"
@@ -73,13 +74,13 @@ class NodePlan:
     detailed: bool = True
 
 
-def bootstrap(api: Api, bare: bool = False) -> None:
+def bootstrap(api: Api, bare: bool = False, workers: int = WORKERS) -> None:
     """Fill an empty cluster. Call it after the controllers are registered, then ``kernel.settle()``."""
     for name in CLUSTER_NAMESPACES:
         api.create("namespaces", "", {"metadata": {"name": name}}, SYSTEM)
     for name, value, text in PRIORITY_CLASSES:
         _priority_class(api, name, value, text)
-    for plan in _bare_nodes() if bare else _nodes():
+    for plan in _bare_nodes(workers) if bare else _nodes(workers):
         create_node(api, plan)
     _api_service(api)
     if not bare:
@@ -88,15 +89,15 @@ def bootstrap(api: Api, bare: bool = False) -> None:
         _metrics_server(api)
 
 
-def _bare_nodes() -> list[NodePlan]:
-    return [NodePlan(f"node-{number}", number, {}, detailed=False) for number in (1, 2, 3)]
+def _bare_nodes(count: int) -> list[NodePlan]:
+    return [NodePlan(f"node-{number}", number, {}, detailed=False) for number in range(1, count + 1)]
 
 
-def _nodes() -> list[NodePlan]:
+def _nodes(workers: int) -> list[NodePlan]:
     taint = {"key": CONTROL_PLANE_LABEL, "effect": "NoSchedule"}
     exclude = "node.kubernetes.io/exclude-from-external-load-balancers"
     plans = [NodePlan(CONTROL_PLANE, 0, {CONTROL_PLANE_LABEL: "", exclude: ""}, (taint,))]
-    return plans + [NodePlan(f"worker-{number}", number, {}) for number in (1, 2, 3)]
+    return plans + [NodePlan(f"worker-{number}", number, {}) for number in range(1, workers + 1)]
 
 
 def create_node(api: Api, plan: NodePlan) -> None:

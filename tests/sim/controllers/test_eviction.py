@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aiopslab.sim.assemble import assemble, make_core
+from aiopslab.sim.assemble import Plan, equip, make_core
 from aiopslab.sim.core.kernel import parse_time
 from aiopslab.sim.core.options import WriteOptions
 from aiopslab.sim.core.ports import ContainerRef, ContainerUse, NodeUse
@@ -258,7 +258,7 @@ class Site:
     def __init__(self) -> None:
         self.kernel, self.api = make_core(7, 1748854800.0)
         self.world = SimWorld(self.kernel, self.kernel.store, Programs(), 7)
-        assemble(7, self.kernel.now, world=self.world, bare=True, kernel_api=(self.kernel, self.api))
+        equip(self.kernel, self.api, self.world, Plan(bare=True, workers=1))
         chaos.install(self.kernel, self.api, self.world)
         for name in ("shop", "chaos-mesh"):
             self.create("namespaces", "", {"metadata": {"name": name}})

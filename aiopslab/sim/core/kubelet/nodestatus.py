@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from aiopslab.sim.core.kubelet.agent import Kubelets, NodeAgent
 
 MANAGER = "kubelet"
+KUBELET_CONDITIONS = ("MemoryPressure", "DiskPressure", "PIDPressure", "Ready")
 SYNC_S = 10.0  # how often the kubelet computes its node's status
 
 
@@ -62,26 +63,28 @@ class NodeStatus:
         node = self._agent.store.get(key)
         if node is None:
             return
-        status = {**node["status"], "conditions": self._conditions(node["status"].get("conditions") or [])}
+        old = node["status"].get("conditions") or []
+        status = {**node["status"], "conditions": [self._judged(entry) for entry in old]}
         if images := self._node.images.report(self._kernel.now):
             status["images"] = images
         else:
             status.pop("images", None)
-        self._agent.api.put_status(key, status, MANAGER)
+        if status != node["status"]:
+            status["conditions"] = [self._fresh(entry) for entry in status["conditions"]]
+            self._agent.api.put_status(key, status, MANAGER)
 
-    def _conditions(self, old: list[Obj]) -> list[Obj]:
-        now, found = self._kernel.timestamp(), []
-        known = {pressure.type: pressure for pressure in PRESSURES}
-        for entry in old:
-            pressure = known.get(entry["type"])
-            wanted = "True" if entry["type"] in self.pressures else "False"
-            if pressure is None or entry["status"] == wanted:
-                found.append(entry)
-                continue
-            reason, message, event = pressure.present if wanted == "True" else pressure.absent
-            found.append({
-                **entry, "status": wanted, "reason": reason, "message": message,
-                "lastHeartbeatTime": now, "lastTransitionTime": now,
-            })  # fmt: skip
-            self.event("Normal", event, f"Node {self._node.name} status is now: {event}")
-        return found
+    def _judged(self, entry: Obj) -> Obj:
+        """A condition as it is now; a change is an event."""
+        pressure = next((one for one in PRESSURES if one.type == entry["type"]), None)
+        wanted = "True" if entry["type"] in self.pressures else "False"
+        if pressure is None or entry["status"] == wanted:
+            return entry
+        reason, message, event = pressure.present if wanted == "True" else pressure.absent
+        self.event("Normal", event, f"Node {self._node.name} status is now: {event}")
+        changed = {"status": wanted, "reason": reason, "message": message}
+        return {**entry, **changed, "lastTransitionTime": self._kernel.timestamp()}
+
+    def _fresh(self, entry: Obj) -> Obj:
+        """Each post carries new heartbeats."""
+        ours = entry["type"] in KUBELET_CONDITIONS
+        return {**entry, "lastHeartbeatTime": self._kernel.timestamp()} if ours else entry
